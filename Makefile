@@ -172,6 +172,7 @@ release: $(STAMP) requirements-release.lock  ## build and check wheel and source
 	@ls -l dist
 
 lint: env
+	$(BIN)/python docs/site/check_words.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -1,8 +1,8 @@
 """Grow the number of answers: what suites, votes and pairs files cost, and how that grows.
 
 ``python -m bench.answer_growth --sizes 1000 4000 16000`` prints a table of CPU seconds: a suite scores so
-many videos, nothing, and one more; a desk with so many votes gives out and takes tasks; votes are collected,
-then nothing, then a few more; a pairs file of so many lines is read. All of it runs in one process, without a
+many videos, nothing, and one more; a desk with many votes gives out and takes tasks; votes are collected,
+then nothing, then a few more; a pairs file of many lines is read. All of it runs in one process, without a
 server or a cluster.
 """
 
@@ -90,7 +90,7 @@ def suites(size: int, folder: Path) -> Timed:
 
 
 def scored(options: SuiteOptions, expected: int) -> None:
-    """Run the suite, which has to score so many videos."""
+    """Run the suite, which has to score that number of videos."""
     (result,) = suite_inline(options).dimensions
     assert result.scored - result.found_before == expected, result
 

@@ -39,7 +39,7 @@ ENCODERS: dict[str, tuple[list[str], str]] = {
 
 
 def encoder_options(encoder: str, key_frames_s: int | None) -> list[str]:
-    """Return an encoder's options for fixed key frames each so many seconds, or for its own."""
+    """Return an encoder's options for fixed key frames each few seconds, or for its own."""
     options, _ = ENCODERS[encoder]
     if key_frames_s is None:
         return ["-c:v", encoder, *options]

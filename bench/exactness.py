@@ -14,7 +14,7 @@ from bench.settings import Settings
 from tasks.media.decode import FrameSampler
 from tests.tasks.media.corpus import CASES
 from tests.tasks.media.reference import Planes, filtered_frames, told_graph
-from tests.tasks.media.test_decode import MENDED_CLOCK, TURNED, command_choice, command_frames
+from tests.tasks.media.test_decode import REPAIRED_CLOCK, TURNED, command_choice, command_frames
 
 #: How near the time of a frame must be to that of the ffmpeg command's, seconds; its log has six digits.
 _SAME_TIME_S = 0.002
@@ -23,8 +23,8 @@ _SAME_TIME_S = 0.002
 def _same_pixels(name: str, video: Path, sampler: FrameSampler) -> dict[int, bool]:
     """Return by frame whether its planes are those of FFmpeg's filters in the same libswscale."""
     width, height = sampler.size
-    if name in MENDED_CLOCK:
-        # the command mends the clock, which the bare filters do not: choose by it, scale by PyAV's
+    if name in REPAIRED_CLOCK:
+        # the command repairs the clock, which the bare filters do not: choose by it, scale by PyAV's
         expected = _scaled_command_frames(video, width, height)
     else:
         expected = filtered_frames(video, width, height, TURNED.get(name, []))

@@ -3,7 +3,7 @@
 ``python -m bench.flips --count N --seed S`` builds a store of small films once. In rounds it flips bits in
 many files of a copy, verifies, repairs and builds again, and prints a table. A flip counts as found if a
 problem names its file, as repaired if its artifact is there again with the checksum it had. Rounds are kept:
-``--resume`` goes on.
+``--resume`` continues.
 """
 
 from __future__ import annotations

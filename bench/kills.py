@@ -3,7 +3,7 @@
 A build of small films in plain processes, or with ``--prefect`` by the flow on an embedded server and a local
 cluster, is killed with SIGKILL at a random moment and started again in the same store, five times; then it
 may end. Either the main process alone is killed, or all processes at once. The store is then compared with
-one whose build was left alone. The outcome of each store is kept: ``--resume`` goes on.
+one whose build was left alone. The outcome of each store is kept: ``--resume`` continues.
 """
 
 from __future__ import annotations

@@ -79,9 +79,11 @@ def baseline_rows(table: Table) -> Iterator[str]:
 def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
     """Return the page."""
     curve, change = length_tables(gathered)
+    # of the other positions, the changes say enough
+    own = tuple(row for row in _of_judges(curve) if row["position"] == "own")
     known = [
-        replace(one, rows=_of_judges(one), columns=_without(one, "aspect", "sources"), note="")
-        for one in (curve, change)
+        replace(curve, rows=own, columns=_without(curve, "aspect", "sources", "position"), note=""),
+        replace(change, rows=_of_judges(change), columns=_without(change, "aspect", "sources"), note=""),
     ]
     excerpts = [record.excerpt for record in records if record.excerpt is not None]
     return PAGE.format(

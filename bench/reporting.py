@@ -38,7 +38,7 @@ def rows(records: list[PairRecord]) -> Iterator[Judgement]:
 
 
 def measure(judgements: int, folder: Path) -> dict[str, Any]:
-    """Report on so many judgements; return time, memory, files and the largest page."""
+    """Report on that number of judgements; return time, memory, files and the largest page."""
     kept = folder / f"{judgements}.json"
     if kept.is_file():
         measured: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 SmolLM2-135M-Instruct (Q4_1) answers through the same client, prompt and schema as Qwen3-8B in the paper, once
 with an answer held to the schema token by token, once free. The captions are those of the rules' tests, which
-say what people find in them. Writes the page `docs/results/small-language-model.md`. Needs ``make
+say what people find in them. Writes the page `build/results/small-language-model.md`. Needs ``make
 env-models``, the package `gguf`, and ``slvmeval models add smollm2-135m``; it takes an hour, and keeps what
 it measured in `build/bench/small_language_model`.
 """
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, default=ROOT / "build/bench/small_language_model")
     parser.add_argument("--captions", type=int, default=len(CAPTIONS))
     parser.add_argument("--most-tokens", type=int, default=900)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/results/small-language-model.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/results/small-language-model.md")
     chosen = parser.parse_args()
     results = []
     for held in (True, False):
@@ -134,6 +134,7 @@ def main() -> None:
             kept.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(kept, json.dumps(result, indent=1).encode())
         results.append(json.loads(kept.read_text(encoding="utf-8")))
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(chosen.out, page(*results).encode())
     print(chosen.out)
 

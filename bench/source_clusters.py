@@ -57,7 +57,7 @@ def points(rng: np.random.Generator, sources: int, pairs: int) -> np.ndarray:
 
 
 def rates(sources: int, pairs: int, trials: int) -> Rates:
-    """Simulate data sets of so many sources, and pairs of each."""
+    """Simulate data sets of that number of sources, and pairs of each."""
     hits: dict[str, list[bool]] = {name: [] for name in Rates.__annotations__}
     clusters = [f"source-{number}" for number in np.repeat(np.arange(sources), pairs)]
     for trial in range(trials):

@@ -1,8 +1,8 @@
 """Thresholds of simulated judges: how often intervals contain them, and what adaptive runs save.
 
 ``python -m bench.thresholds`` writes ``docs/results/thresholds.md``. Each judge has a threshold, width and
-lapse rate of its own, all drawn, and answers each pair once. A search goes on until the interval's ends have
-a given ratio; a full ladder gets all doses of one source after the other, until the same holds.
+lapse rate of its own, all drawn, and answers each pair once. A search continues until the interval's ends
+have a given ratio; a full ladder gets all doses of one source after the other, until the same holds.
 """
 
 from __future__ import annotations

@@ -171,12 +171,12 @@ class ItemSizes:
         return about_s, most_s
 
     def began(self, seconds: float) -> None:
-        """Record that an item of so many seconds was started."""
+        """Record that an item of that length, in seconds, was started."""
         self.items -= 1
         self.dropped(seconds)
 
     def dropped(self, seconds: float) -> None:
-        """Record that so many seconds of work do not wait any more."""
+        """Record that work of that length, in seconds, does not wait any more."""
         self.work_s = max(0.0, self.work_s - seconds)
 
     def ran(self, pool: str, estimated_s: float, measured_s: float) -> None:

@@ -181,7 +181,7 @@ def keep_termination() -> Iterator[None]:
     even a termination into an error of its own. Prefect sets a flow that raises an error to Failed, and one
     that is terminated to Crashed: a run that somebody ended must not look like a failure.
 
-    After a termination Prefect's client tries once more and no longer: a server that the same signal has
+    After a termination Prefect's client tries one more time only: a server that the same signal has
     ended would hold the process up for minutes.
     """
     with end_signals() as received:
@@ -191,7 +191,7 @@ def keep_termination() -> Iterator[None]:
             ended = _termination(received())
             if ended is None and isinstance(problem, Exception):
                 raise
-            _try_once_more.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}))
+            _try_again.enter_context(temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}))
             if ended is None or not isinstance(problem, Exception):
                 raise
             log.warning("while the run was ended: %s: %s", type(problem).__name__, problem)
@@ -199,7 +199,7 @@ def keep_termination() -> Iterator[None]:
 
 
 #: Holds the setting until the process ends.
-_try_once_more = ExitStack()
+_try_again = ExitStack()
 
 
 def _termination(signals: Sequence[int]) -> BaseException | None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from infra import embedded_server
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.locks import only_one
-from storage_schemas.proxies import mend_proxies
+from storage_schemas.proxies import repair_proxies
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def prefect_environment(server: str | None = None) -> None:
     set_in_environment({**RUN_SETTINGS, "PREFECT_LOGGING_LEVEL": "WARNING"})
     if server is not None:
         set_in_environment({"PREFECT_API_URL": server})
-    mend_proxies(os.environ.get("PREFECT_API_URL", ""))
+    repair_proxies(os.environ.get("PREFECT_API_URL", ""))
     quiet_libraries()
 
 

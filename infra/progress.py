@@ -39,7 +39,7 @@ class BuildProgress:
     ----------
     cache
         Cache folder of the store for the file ``run-HOST-PID.json``, written from the start; None to write no
-        file. Several instances in one process share the file. While it cannot be written, the build goes on.
+        file. Several instances in one process share the file. A build continues without it.
     quiet
         Do not draw bars.
     what

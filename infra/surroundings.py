@@ -8,7 +8,7 @@ from pathlib import Path
 
 from infra.scratch import ScratchFolder
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.proxies import mend_proxies
+from storage_schemas.proxies import repair_proxies
 from storage_schemas.user import TEMPORARY_HOME, can_write, home_folder
 
 #: Where Linux shows its processes.
@@ -30,7 +30,7 @@ def prepare_surroundings() -> None:
             f"there is no {PROCESSES}, in which libraries look up this process: mount it "
             f"(`mount -t proc proc {PROCESSES}`), or have the container do it"
         )
-    mend_proxies(os.environ.get("PREFECT_API_URL", ""))
+    repair_proxies(os.environ.get("PREFECT_API_URL", ""))
     _find_home()
 
 

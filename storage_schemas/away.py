@@ -46,7 +46,7 @@ def ask_again(read: Callable[[], T]) -> T:
     Raises
     ------
     Exception
-        That of the last call. If it :func:`is_away`, it is no verdict on the data.
+        That of the last call. If it :func:`is_away`, it is not a verdict on the data.
     """
     for pause_s in PAUSES_S:
         try:

@@ -124,15 +124,15 @@ class _Memory:
         self._end += len(lines) + 1 if lines else 0
         for line in lines.split(b"\n"):
             self._lines += 1
-            # a line that was torn, or is no line of ours, says nothing
+            # a line that was torn, or is not a line of ours, says nothing
             with suppress(ValueError, TypeError):
                 name, *row = json.loads(line)
                 if isinstance(name, str) and len(row) == 5:
                     self._known[name] = row
         if self._lines > 2 * len(self._known) + _MAX_OLD:
-            self._write_anew()
+            self._rewrite()
 
-    def _write_anew(self) -> None:
+    def _rewrite(self) -> None:
         """Throw out lines of earlier states; what others append meanwhile is lost, and costs them time."""
         lines = [json.dumps([name, *row]) for name, row in self._known.items()]
         with suppress(SetAside):

@@ -137,7 +137,7 @@ def refuse_special_target(path: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        # what lies in the way is said where the folder is made
+        # what lies in the way is reported where the folder is made
         return
     except OSError as problem:
         raise UserInputError(

@@ -69,7 +69,7 @@ def digest_file(path: Path) -> str:
     Raises
     ------
     OSError
-        If it cannot be read, or is no regular file.
+        If it cannot be read, or is not a regular file.
     """
 
     def read() -> str:

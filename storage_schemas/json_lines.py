@@ -32,7 +32,7 @@ class StoredRow(Protocol):
     """A row as a frozen model."""
 
     def model_dump(self, *, mode: str) -> dict[str, Any]:
-        """Return its fields, JSON-able in the mode ``json``."""
+        """Return its fields, JSON-serialisable in the mode ``json``."""
 
 
 class LinesFile:

@@ -32,7 +32,7 @@ def is_near(url: str) -> bool:
         return "." not in host or host.endswith(".localhost")
 
 
-def mend_proxies(*urls: str) -> None:
+def repair_proxies(*urls: str) -> None:
     """Make the environment's proxies ones that HTTP clients can use, but not for the run's own addresses.
 
     Afterwards ``NO_PROXY`` has loopback, and of `urls` those of this machine or its network. ``socks://``,
@@ -58,7 +58,7 @@ def _spellings() -> list[str]:
 
 
 def _usable(name: str) -> bool:
-    """Return whether a variable names a proxy that clients can use, after it is mended or taken out."""
+    """Return whether a variable names a proxy that clients can use, after it is repaired or taken out."""
     value = os.environ.get(name, "").strip()
     kind, separator, rest = value.partition("://")
     if separator and kind.lower() == "socks":

@@ -42,7 +42,7 @@ def open_regular(path: Path) -> BinaryIO:
     Raises
     ------
     OSError
-        If it cannot be opened, or is no regular file; `strerror` says what it is.
+        If it cannot be opened, or is not a regular file; `strerror` says what it is.
     """
     return ask_again(lambda: _open_regular(path))
 

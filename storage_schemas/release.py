@@ -96,7 +96,7 @@ def name_and_version(text: str | None, version: int | None = None) -> tuple[str 
     Raises
     ------
     UserInputError
-        If what follows the @ is no version, or there are two.
+        If what follows the @ is not a version, or there are two.
 
     Examples
     --------

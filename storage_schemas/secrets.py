@@ -99,7 +99,7 @@ def strike_out(text: str) -> str:
 
 
 def strike_out_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON-able row without the secrets in its texts; its keys and numbers stay as they are."""
+    """Return a JSON-serialisable row without the secrets in its texts; keys and numbers stay as they are."""
     cleaned: dict[str, Any] = _strike_out_texts(row)
     return cleaned
 

@@ -61,7 +61,7 @@ _JSON = (
     "cache/build-request-*.json",
 )
 
-#: Errors that say that something is missing, or is no file: see ``regular_files.py``.
+#: Errors that say that something is missing, or is not a file: see ``regular_files.py``.
 _WRONG_KIND = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
 #: What a build makes again after :attr:`FileDamage.path` was removed.
 _REMAKEABLE = ("failures", "cache")
@@ -137,7 +137,7 @@ def _check_artifacts(store: Store, folder: Path, kind: str) -> Iterator[FileDama
         path, id_ = Path(entry.path), entry.name
         place = str(path.relative_to(store.root))
         if kind not in KINDS or path != store.artifact_path(kind, id_) or not path.is_dir():
-            yield FileDamage(place, f"{path} is no artifact: inspect it and remove it by hand")
+            yield FileDamage(place, f"{path} is not an artifact: inspect it and remove it by hand")
             continue
         for problem in artifact_problems(store, kind, id_):
             # an artifact may be removed while the store is read
@@ -220,7 +220,7 @@ def _check_file(path: Path, place: str) -> list[FileDamage]:
 
 
 def _lines_problem(path: Path) -> str:
-    """Return what is wrong with a file of lines; what a killed writer left of a last line is no damage."""
+    """Return what is wrong with a file of lines; what a killed writer left of a last line is not damage."""
     *lines, rest = read_regular(path).split(b"\n")
     wrong = [number for number, line in enumerate(lines, 1) if without_checksum(line) is None]
     # a complete line is followed by something else than its end

@@ -53,7 +53,7 @@ def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     Parameters
     ----------
     known
-        The names that there are, for one that is not known.
+        The names that exist, for one that is not known.
     """
     kind, context = error["type"], error.get("ctx", {})
     if kind in ("value_error", "assertion_error"):

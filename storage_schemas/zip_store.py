@@ -42,7 +42,7 @@ def append(path: Path, entries: Mapping[str, bytes], held: Sequence[str] = ()) -
     OSError
         If it has others: what was written before was lost.
     """
-    # opened here: where that fails for any reason, `zipfile` would empty the file, and go on
+    # opened here: where that fails for any reason, `zipfile` would empty the file, and continue
     with path.open("r+b") as file, zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as packed:
         _require_entries(path, packed, held)
         for name, content in entries.items():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from storage_schemas import secrets
-from storage_schemas.proxies import mend_proxies
+from storage_schemas.proxies import repair_proxies
 
 pytest_plugins = [
     "tests.chromium",
@@ -31,7 +31,7 @@ settings.load_profile("here")
 
 def pytest_configure() -> None:
     """Ask servers of tests without a proxy; take Ctrl-C, which a shell has us ignore in the background."""
-    mend_proxies()
+    repair_proxies()
     # hardly anything that a test makes is in a cycle: to look every 700 objects takes a twentieth of the time
     gc.set_threshold(20_000, 20, 10)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -39,7 +39,7 @@ def pytest_configure() -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Leave bytes out of tests' names: made anew in each process, they may differ, and no test would run."""
+    """Leave bytes out of tests' names: made again in each process, they may differ, and no test would run."""
     return "bytes" if isinstance(val, bytes) else None
 
 

@@ -11,6 +11,6 @@ from storage_schemas.store import read_manifest
 
 
 def reseal(folder: Path, **changes: Any) -> None:
-    """Write a manifest with changed fields and the checksums of the files that are there now."""
+    """Write a manifest with changed fields and the checksums of the files that exist now."""
     manifest = read_manifest(folder).model_copy(update={"files": payload_files(folder), **changes})
     (folder / MANIFEST_NAME).write_bytes(with_checksum(manifest.model_dump_json(indent=1)))

@@ -76,7 +76,7 @@ def test_core_tests_pass_without_extras(core: Path) -> None:
 
 
 def test_entry_points_of_extras_are_installed() -> None:
-    """`make env` installs them anew."""
+    """`make env` installs them again."""
     import tomllib
 
     with (ROOT / "pyproject.toml").open("rb") as file:

@@ -54,7 +54,7 @@ PROTECTED = [
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Plant every violation in a copy of the code; return what is said of each broken contract."""
+    """Plant every violation in a copy of the code; return what is reported of each broken contract."""
     folder = tmp_path_factory.mktemp("copy")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -203,7 +203,7 @@ def _open_new_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _add_to_zip(path: Path, texts: dict[str, str]) -> None:
-    """Add or replace members; an archive is written anew, since zip files cannot replace a member."""
+    """Add or replace members; an archive is rewritten, since zip files cannot replace a member."""
     path.parent.mkdir(parents=True, exist_ok=True)
     members: dict[str, bytes] = {}
     if path.is_file():

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--kinds", nargs="+", default=(), choices=KINDS, help="kinds of faults, in turn; without them drawn"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the next numbers of the folder")
+    parser.add_argument("--resume", action="store_true", help="continue with the next numbers of the folder")
     parser.add_argument(
         "--folder", type=Path, default=Path("build/faults"), help="records (default build/faults)"
     )
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             Campaign(chosen.folder, chosen.count, chosen.seed, chosen.films, chosen.kinds).run()
         except KeyboardInterrupt:
-            say("ended; --resume goes on, and repeats the build that was under way")
+            say("ended; --resume continues, and repeats the build that was under way")
             return 130
     print(table(chosen.folder))
     wrong = ("lost", "differing", "made_twice", "stuck", "left_over")

@@ -132,7 +132,7 @@ def _node_in_state(build: DisturbedBuild, draw: np.random.Generator, state: str)
         return None
     build.slurm.run("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=fault")
     if state == "DRAIN":
-        # its jobs go on for as long as they like, so they are ended, as before a maintenance
+        # its jobs run for as long as they like, so they are ended, as before a maintenance
         for job in build.slurm.squeue("-w", node):
             build.slurm.run("scancel", "--quiet", job["id"])
     time.sleep(_away_s(draw))

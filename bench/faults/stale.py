@@ -34,7 +34,7 @@ from tests.small_films import caption_lines, make_film, recipe_without_weights, 
 LIBRARY = Path(__file__).with_name("stale.c")
 #: Starts of a build, and films of it.
 MOST_STARTS, FILMS = 30, 2
-#: Ends of a build's process: done, to be started again, an error that is no message of ours.
+#: Ends of a build's process: done, to be started again, an error that is not a message of ours.
 DONE, AGAIN, BROKEN = 0, 3, 4
 
 
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the builds."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults.stale", description=__doc__)
     parser.add_argument("--builds", type=int, default=20, help="number of builds (default 20)")
-    parser.add_argument("--one-in", type=int, default=400, help="one call in so many fails (default 400)")
+    parser.add_argument("--one-in", type=int, default=400, help="one call in N fails (default 400)")
     chosen = parser.parse_args(arguments)
     inside = os.environ.get("STALE_WHILE")
     if inside is not None:

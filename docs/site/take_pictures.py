@@ -42,7 +42,7 @@ contact = "video-lab@example.org"
 
 
 def slvmeval(*words: str | Path) -> str:
-    """Run a command; return what it prints. 3 says that something is left, which is no fault."""
+    """Run a command; return what it prints. 3 says that something is left, which is not a fault."""
     command = [sys.executable, "-m", "slvmeval", *map(str, words), "--store", str(STORE)]
     ended = subprocess.run(command, cwd=PLACE, check=False, capture_output=True, text=True)
     if ended.returncode not in (0, 3):

@@ -76,7 +76,7 @@ class StageSeconds:
             return {}
 
     def of(self, stage: str, units: float) -> float:
-        """Return how long a stage of so many units takes."""
+        """Return how long a stage of that number of units takes."""
         return BASE_S + units * self._unit_s(stage)
 
     def _unit_s(self, stage: str) -> float:

@@ -194,7 +194,7 @@ class EvaluationResult:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """Return it JSON-able."""
+        """Return it JSON-serialisable."""
         return {
             "of": self.title,
             "pairs": self.pairs,
@@ -316,7 +316,7 @@ class SuiteResult:
         ]
 
     def summary(self) -> dict[str, Any]:
-        """Return it JSON-able."""
+        """Return it JSON-serialisable."""
         return {
             "suite": self.suite,
             "videos": self.videos,

@@ -201,7 +201,7 @@ class PoolJobs:
         self._found_unfit: dict[str, str] = {}
         self._failed_on: Counter[str] = Counter()
         self._stuck_since: float | None = None
-        #: Since when all jobs wait for something unknown; infinite once that was said.
+        #: Since when all jobs wait for something unknown; infinite once that was reported.
         self._unknown_since: float | None = None
 
     def say(self, wanted: int) -> bool:

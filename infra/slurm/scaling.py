@@ -184,5 +184,5 @@ class Starts:
 
     @property
     def hopeless(self) -> bool:
-        """Whether so many failed in a row that more would as well."""
+        """Whether enough failed in a row that more would as well."""
         return self._failed >= MAX_FAILED_STARTS

@@ -176,7 +176,7 @@ def _split(
 
 
 def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
-    """Return a parameter's model and the fields that the command takes; None if it is no model."""
+    """Return a parameter's model and the fields that the command takes; None if it is not a model."""
     model, rules = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
     if not (isinstance(model, type) and issubclass(model, Frozen)):
         return None, ()

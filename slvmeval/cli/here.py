@@ -111,7 +111,7 @@ def _of_store(store: Store, options: str) -> Iterator[str]:
     if runs and runs[0]["status"] == "running":
         yield from _next(f"slvmeval status{options} --watch")
     elif not names or (runs and runs[0]["status"] in ("died", "failed")):
-        yield from _next("the same slvmeval build as before: it goes on where it was")
+        yield from _next("the same slvmeval build as before: it resumes")
     else:
         judged = JudgementsStore(store)
         release_word = f" {names[0]}" if len(names) > 1 else ""

@@ -30,7 +30,7 @@ def chosen(options: ListOptions, names: Iterable[str]) -> list[str]:
     Raises
     ------
     UserInputError
-        For a name that there is not.
+        For a name that does not exist.
     """
     from storage_schemas.errors import UserInputError, suggestion
 

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-import jinja2
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
 from slvmeval.web.annotation.serve import Serving
 from storage_schemas.errors import PrerequisiteError
-from storage_schemas.printable import printable_value
+from tasks.page_frame import page_templates
 
 #: Reachable from this machine only.
 HOST = "127.0.0.1"
@@ -46,14 +45,7 @@ class LocalPages:
 
     def __init__(self, package: str) -> None:
         self._package = package
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader(package),
-            autoescape=True,
-            finalize=printable_value,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self._templates = page_templates(package)
 
     def page(self, name: str, status: int = 200, **data: Any) -> Response:
         """Return a template, filled."""

@@ -154,7 +154,7 @@ def _packets(origin: InputContainer) -> Iterator[tuple[VideoPacket, list[bytes]]
                 yield packet, list(numbers.renumbered(_units(bytes(packet))))
     except InvalidBitstream as problem:
         raise IntegrityError(
-            f"{origin.name} is no stream of this encoder ({problem}): remove it and run this again"
+            f"{origin.name} is not a stream of this encoder ({problem}): remove it and run this again"
         ) from problem
 
 

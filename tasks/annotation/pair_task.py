@@ -245,7 +245,7 @@ class PairTask(PairMedia):
             free viewing, which counts whole videos.
         """
         if look_share is None:
-            # whoever watches freely sees both videos before an answer, and later only points at the parts
+            # who watches freely sees both videos before an answer, and later only points at the parts
             return max(self.high_s, self.low_s)
         look_s = max(
             look_share * self.seconds(side) or sum(end - start for start, end in self.looks(side))

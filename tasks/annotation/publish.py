@@ -338,7 +338,7 @@ def pair_tasks(
 def check_tasks_of(
     release: Release, campaign: Campaign, tasks: Sequence[PairTask], files: Mapping[str, PairFiles]
 ) -> list[PairTask]:
-    """Return the check tasks of a campaign: pairs of two equal videos, and each pair once more.
+    """Return the check tasks of a campaign: pairs of two equal videos, and a repeat of each pair.
 
     They are marked as gold, so their votes count nowhere; none under the rule `paper`.
     """

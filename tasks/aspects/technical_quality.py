@@ -66,7 +66,7 @@ class LanczosDownUp(PixelOperation[ScaleParameters]):
         Raises
         ------
         ClipNotDegradable
-            If the frames are no larger than the small picture.
+            If the frames are not larger than the small picture.
         """
         _, height, width, _ = frames.shape
         longest = max(height, width)

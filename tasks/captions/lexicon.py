@@ -1,8 +1,7 @@
 """Word lists of the rules, with all inflected forms.
 
-The lists are deliberately small: unknown words are not recorded, as required by "only what is said". Verbs
-and nouns are looked up by their inflected form, since the small language model lemmatises rare words
-incorrectly.
+The lists are deliberately small: unknown words are not recorded. Verbs and nouns are looked up by their
+inflected form, since the small language model lemmatises rare words incorrectly.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
             human += agents[1]
             continue
         verb = token.pos_ == "VERB" or (token.pos_ == "NOUN" and word in MOTION and _has_subject(token))
-        if not verb or _is_no_event(token) or is_negated(token) or _only_wished(token):
+        if not verb or _is_not_event(token) or is_negated(token) or _only_wished(token):
             continue
         agents = _of_agents([meant_noun(subject) for subject in subjects_of(token)], token)
         moving += agents[0]
@@ -98,7 +98,7 @@ def actions(sentence: Span) -> tuple[list[AgentAction], list[AgentAction]]:
     return moving, human
 
 
-def _is_no_event(verb: Token) -> bool:
+def _is_not_event(verb: Token) -> bool:
     """Return whether the form describes a state ("boulder bound with ropes") or a switch, not a motion."""
     if verb.dep_ in {"amod", "compound"} or (verb.dep_ == "acl" and verb.tag_ == "VBN"):
         return True

@@ -40,7 +40,7 @@ class _Part(Frozen):
 
 
 class Unfinished(Exception):
-    """Captions are left to analyse: the next call goes on."""
+    """Captions are left to analyse: the next call continues."""
 
 
 def _rules(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnalyser:

@@ -22,7 +22,7 @@ from tasks.llm.servers import CannotAsk, ChatServer, ServerDown, refused_key
 
 #: First and longest pause between attempts, in seconds.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-#: Attempts whose body is no answer at all, each of which may be paid, before a request is given up.
+#: Attempts whose body is not an answer at all, each of which may be paid, before a request is given up.
 _MOST_UNREADABLE = 3
 #: Asked when a request fails, to learn whether others do.
 _HARMLESS = ChatRequest(messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1))

@@ -54,7 +54,7 @@ class ChatRequest(Frozen):
         A part ``video_url`` is a ``data:`` address: an MP4, or for vLLM ``video/jpeg``, whose data are the
         frames as JPEG, each in base64, with commas between them.
     shared_ends
-        Numbers of parts of the user's message after which other requests go on differently: what is before
+        Numbers of parts of the user's message after which other requests continue differently: what is before
         may be kept in a provider's cache.
     answer_schema
         JSON Schema of the answer, or None for free text.

@@ -27,7 +27,7 @@ from tasks.llm.prompt_files import STEPS, own_prompts, prompt_catalogue, prompts
 AS_PRINTED = "as printed"
 
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
-#: A line that the page's width broke goes on after an arrow.
+#: A line that the page's width broke continues after an arrow.
 _CONTINUED = re.compile(r"[ \t]*\n[ \t]*[→↳↪][ \t]*")
 _UNSURE = re.compile(r"[\s\"'`´‘’“”]+")
 

@@ -119,7 +119,7 @@ def prompt_text(key: str, own: str | Path | None = None) -> str:
 
 
 def own_description(aspect: str, own: str | Path | None) -> str | None:
-    """Return the user's description of an aspect, whoever defines it; None if there is none.
+    """Return the user's description of an aspect, regardless of who defines it; None if there is none.
 
     Raises
     ------

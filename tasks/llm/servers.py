@@ -167,7 +167,7 @@ class Servers:
 
 
 def toml_key(name: str) -> str:
-    """Return a name as a key of a TOML file, quoted where it is no bare key.
+    """Return a name as a key of a TOML file, quoted where it is not a bare key.
 
     Examples
     --------

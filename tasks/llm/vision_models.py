@@ -29,7 +29,7 @@ CHOICE_TOKENS = 7
 #: Tokens of five intervals as JSON; of the time before a frame.
 INTERVALS_TOKENS = 90
 TIME_TOKENS = 8
-#: Qwen3-VL merges so many frames of a video into one, before which stands its time.
+#: Qwen3-VL merges this number of a video's frames into one, before which stands its time.
 _MERGED_FRAMES = 2
 
 #: OpenAI's models since GPT-4o, which share a vocabulary.

@@ -112,7 +112,7 @@ class PictureReader(Protocol):
     reorder
         How many pictures the decoder holds back to put them into the order in which they are shown.
     leading
-        Whether pictures may be shown before a key frame that they follow, if that is no entry.
+        Whether pictures may be shown before a key frame that they follow, if that is not an entry.
     """
 
     reorder: int

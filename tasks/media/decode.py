@@ -242,7 +242,7 @@ class FrameSampler:
             yield from self._part(video, plan, range(low, high))
 
     def _from_parts(self, plan: PacketPlan, parts: Sequence[range]) -> Iterator[SampledFrame]:
-        """Yield the frames of all parts in order; threads decode at most so many ahead, and one more."""
+        """Yield the frames of all parts in order; threads decode a limited number ahead, and one more."""
         videos: SimpleQueue[OpenVideo] = SimpleQueue()
 
         def decoded(part: range) -> list[SampledFrame]:

@@ -137,7 +137,7 @@ class FfmpegCommand:
         Raises
         ------
         UserInputError
-            If it cannot be read, or there is no such encoder for MP4, with those that there are.
+            If it cannot be read, or there is no such encoder for MP4, with those that exist.
         PrerequisiteError
             If it does not work, with what ffmpeg says.
         """

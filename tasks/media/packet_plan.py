@@ -125,7 +125,7 @@ class Proof:
         self._section, self._ended = _Section(0), _Section(0)  # since the last entry, and before it
         self._settled = 0  # how many of the chosen frames `needed` covers
         self._order = array("q")  # of the pictures since then
-        self._keys: list[int] = []  # key frames since then that are no entries, counted from there
+        self._keys: list[int] = []  # key frames since then that are not entries, counted from there
         self._shown_until = -(2**62)
         self._last_end = -(2**62)
         self._last_end_pts = -(2**62)
@@ -289,7 +289,7 @@ class PacketPlan:
         Parameters
         ----------
         least
-            Frames of each part but the last, if there are so many before an entry.
+            Frames of each part but the last, if that number is before an entry.
         """
         period = np.searchsorted(np.flatnonzero(self.entry), self.chosen[low:high], side="right")
         starts = [low]

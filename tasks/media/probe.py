@@ -19,8 +19,8 @@ from tasks.media.cropping import Crop
 from tasks.media.scaling import DisplayMatrix, Scaler, color_matrix, display_matrix, is_full_range, upright
 from tasks.media.source_file import ENCRYPTED, OpenVideo, open_video
 
-#: The length in a header is believed if the pictures end within so many seconds of it: sound may be longer,
-#: and many containers round.
+#: Maximum seconds between the end of the pictures and the length in a header: sound may be longer, and many
+#: containers round.
 DURATION_TOLERANCE_S = 1.0
 
 

@@ -33,7 +33,7 @@ _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
 _ASF, _ASF_DATA = bytes.fromhex("3026b2758e66cf11"), bytes.fromhex("3626b2758e66cf11")
 _FLV_ASF_OGG = (b"FLV", _ASF, b"OggS")
 _MXF_PARTITION = bytes.fromhex("060e2b34020501010d01020101")
-#: A container of these kinds does not end in so many zeros.
+#: A container of these kinds does not end in this number of zeros.
 _ZEROS = 4096
 _TS_PACKET, _TS_SYNC = 188, 0x47
 #: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
@@ -72,7 +72,7 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
         matroska = int.from_bytes(head[:4], "big") == _EBML
         if matroska:
             said = _matroska_end(file, end)
-            # what follows the segment is no part of it
+            # what follows the segment is not part of it
             return said > end or _ends_in_zeros(file, said)
         if head == _ASF and _asf_end(file, end) > end:
             return True

@@ -30,7 +30,7 @@ class Vp9Frame:
 
 
 def frame_sizes(data: memoryview) -> list[int]:
-    """Return the bytes of each frame in a packet, one if it is no superframe.
+    """Return the bytes of each frame in a packet, one if it is not a superframe.
 
     Raises
     ------

@@ -130,7 +130,7 @@ class ImageFiles(BackgroundSet):
                 fitted = ImageOps.fit(rgb, (width, height), Image.Resampling.LANCZOS)
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as problem:
             known = isinstance(problem, OSError) and problem.strerror
-            raise _unusable(self._folder / id_, known or "it is no whole picture") from problem
+            raise _unusable(self._folder / id_, known or "it is not a whole picture") from problem
         return np.asarray(fitted)
 
 
@@ -143,7 +143,7 @@ def _row_count(path: Path) -> int:
         with open_parquet(path) as table:
             return int(table.metadata.num_rows)
     except (pa.ArrowException, OSError) as problem:
-        why = why_unread(problem) if isinstance(problem, OSError) else "it is no whole Parquet file"
+        why = why_unread(problem) if isinstance(problem, OSError) else "it is not a whole Parquet file"
         raise PrerequisiteError(
             f"the background images {path} cannot be used ({why}): replace or remove the file"
         ) from problem

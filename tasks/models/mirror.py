@@ -139,12 +139,12 @@ def check_sizes(folder: Path, manifest: MirrorManifest) -> None:
     for file in manifest.files:
         path = folder / file.path
         if not path.is_file():
-            raise IntegrityError(f"{path} is missing: {_mend(manifest, folder)}")
+            raise IntegrityError(f"{path} is missing: {_remedy(manifest, folder)}")
         size = path.stat().st_size
         if size != file.size:
             how = "truncated" if size < file.size else "too long"
             raise IntegrityError(
-                f"{path} is {how} ({size:,} bytes, expected {file.size:,}): {_mend(manifest, folder)}"
+                f"{path} is {how} ({size:,} bytes, expected {file.size:,}): {_remedy(manifest, folder)}"
             )
     # a loader might prefer a file without a checksum over one that has one
     strange = sorted(set(files_below(folder)) - {file.path for file in manifest.files})
@@ -182,7 +182,7 @@ def check_sums(
         if sha256 != file.sha256:
             raise IntegrityError(
                 f"{folder / file.path} is not the expected file (SHA-256 {sha256[:16]}…, expected "
-                f"{file.sha256[:16]}…): {_mend(manifest, folder)}"
+                f"{file.sha256[:16]}…): {_remedy(manifest, folder)}"
             )
         done += file.size
 
@@ -258,7 +258,7 @@ def check_known(spec: ModelSpec, where: str, stated: Mapping[str, tuple[int, str
             )
 
 
-def _mend(manifest: MirrorManifest, folder: Path) -> str:
+def _remedy(manifest: MirrorManifest, folder: Path) -> str:
     return f"remove {folder}, and fetch or add the model again (slvmeval models add {manifest.source_name})"
 
 

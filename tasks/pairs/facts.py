@@ -125,7 +125,7 @@ def captions_analysed(store: Store, source: Source, recipe: Recipe) -> bool:
     try:
         timeline = read_timeline(store, timeline_id(source, recipe))
         source = source_within(source, timeline, recipe)
-    except (IntegrityError, SetAside):  # whoever needs the timeline makes it again, or sets the source aside
+    except (IntegrityError, SetAside):  # who needs the timeline makes it again, or sets the source aside
         return False
     seen = as_analysed(source, (span.frame_count for span in clip_spans(source, timeline)))
     return is_analysed(store, seen, recipe.caption_analysis)

@@ -170,11 +170,11 @@ class VideoSide(Side):
             if not follows:
                 yield from self.sampler.frames(start, stop)
                 return
-            going_on = self._ahead is not None and 0 <= start - at <= self.fps
+            continues = self._ahead is not None and 0 <= start - at <= self.fps
         else:
             # a new read would decode the video from its beginning
-            going_on = self._ahead is not None and at <= start
-        if not going_on:
+            continues = self._ahead is not None and at <= start
+        if not continues:
             at, frames = start, self.sampler.frames(start)
         self._ahead = None
         for frame in frames:
@@ -235,7 +235,7 @@ def open_video_pair(
         except FileNotFoundError as problem:
             raise UserInputError(f"no video {path}") from problem
         except OSError as problem:
-            raise UserInputError(f"{path} is no video: {why_unread(problem)}") from problem
+            raise UserInputError(f"{path} is not a video: {why_unread(problem)}") from problem
     if aspect not in aspect_names():
         raise UserInputError(f"no aspect {aspect!r}: {suggestion(aspect, aspect_names(), 'there are')}")
     if gold not in ("a", "b", "tie"):

@@ -110,7 +110,7 @@ def _discard_damaged(store: Store, record: PairRecord) -> bool:
 
 
 def _source_check(store: Store, frames_id: str) -> SourceCheck | str:
-    """Read the frames of a source; return what is wrong if they are there, but are no frame array."""
+    """Read the frames of a source; return what is wrong if they are there, but are not a frame array."""
     try:
         return SourceCheck.read(store, frames_id)
     except StoreError as problem:

@@ -148,7 +148,7 @@ def _body(
             "",
         ]
     lines += [
-        "`recipe.json` pins all pairs of the release by ids, seeds, parameters and checksums. Whoever has",
+        "`recipe.json` pins all pairs of the release by ids, seeds, parameters and checksums. Who has",
         "the sources makes the same pairs from it: `slvmeval build --recipe recipe.json`.",
         "",
         "## Credits",

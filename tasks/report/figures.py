@@ -57,7 +57,7 @@ _PANEL = (2.55, 1.95)
 _COLUMNS = 3
 #: With more curves their intervals are not drawn, because they would hide each other. The table has them.
 _MOST_BANDS = 4
-#: With more evaluators the figure of accuracies has a panel per aspect, with so many panels side by side.
+#: With more evaluators the figure of accuracies has a panel per aspect, and this number of panels in a row.
 _MOST_DODGED, _SIDE_BY_SIDE = 4, 5
 #: Inches of a row of that figure, and of a character of an evaluator's name.
 _ROW, _CHARACTER = 0.15, 0.064
@@ -84,7 +84,7 @@ def figures_of(
     interval: IntervalKind = DEFAULT_INTERVAL,
     people: str = "",
 ) -> list[Figure]:
-    """Return the figures of those tables that are there and have rows.
+    """Return the figures of those tables that exist and have rows.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
     axes.axvline(0.5, color=QUIET, linewidth=0.7, dashes=(2, 3))
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
-    axes.set_xlabel("rate of “first”, %; 50 is no bias")
+    axes.set_xlabel("rate of “first”, %; 50 means no bias")
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), [row["evaluator"] for row in rows])
     axes.tick_params(length=0)

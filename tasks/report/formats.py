@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from storage_schemas.printable import printable_value
+from tasks.page_frame import SCRIPT, STYLE, frame_asset, page_templates
 from tasks.report.accuracy import INTERVAL_TEXTS, Matrix, MatrixCell
 from tasks.report.table import NONE, Column, Table, clock
 from tasks.statistics.intervals import Interval, printed_per_cent
@@ -149,28 +149,30 @@ def matrix_markdown(matrix: Matrix) -> str:
 
 
 def matrix_latex(matrix: Matrix) -> str:
-    """Return the accuracy matrix as a `tabular`: accuracies, with intervals, n and failures below."""
-    names = " & ".join(["aspect", *(latex(name) for name in matrix.evaluators)])
+    """Return the accuracy matrix as a `tabular`, a line for each aspect: accuracies, intervals, failures."""
+    names = " & ".join(["aspect", "pairs", *(latex(name) for name in matrix.evaluators)])
     lines = [
         "% Accuracy in per cent; bold: best, underlined: second.",
         f"% {INTERVAL_TEXTS[matrix.interval]}",
         f"% needs {LATEX_PACKAGES[0]}",
-        f"\\begin{{tabular}}{{@{{}}l*{{{len(matrix.evaluators)}}}{{r}}@{{}}}}",
+        f"\\begin{{tabular}}{{@{{}}lr*{{{len(matrix.evaluators)}}}{{r}}@{{}}}}",
         "\\toprule",
         f"{names} \\\\",
     ]
     for rows in (matrix.rows, matrix.summary):
         lines += ["\\midrule"] if rows else []
         for row in rows:
-            marks = {"best": "\\textbf{{{}}}", "second": "\\underline{{{}}}", "": "{}"}
-            values = [marks[cell.mark].format(latex(accuracy_text(cell))) for cell in row.cells]
-            lines.append(" & ".join([latex(row.title), *values]) + r" \\")
-            for text in _BELOW:
-                # without any value the row would be an empty line
-                if any(text(cell) for cell in row.cells):
-                    small = ["{\\scriptsize " + latex(text(cell)) + "}" for cell in row.cells]
-                    lines.append(" & ".join(["", *small]) + r" \\")
+            cells = [_latex_cell(cell) for cell in row.cells]
+            lines.append(" & ".join([latex(row.title), str(row.pairs), *cells]) + r" \\")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def _latex_cell(shown: MatrixCell) -> str:
+    marks = {"best": "\\textbf{{{}}}", "second": "\\underline{{{}}}", "": "{}"}
+    accuracy = marks[shown.mark].format(latex(accuracy_text(shown)))
+    failed = f"{shown.cell.failed} failed" if shown.cell is not None and shown.cell.failed else ""
+    beside = ", ".join(text for text in (interval_text(shown), failed) if text)
+    return accuracy + (f" {{\\scriptsize ({latex(beside)})}}" if beside else "")
 
 
 def latex_document(names: list[str], title: str) -> str:
@@ -225,14 +227,7 @@ _BELOW = (interval_text, counts_text, bounds_text)
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tasks.report"),
-        autoescape=True,
-        finalize=printable_value,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_templates("tasks.report")
     environment.globals |= {
         "accuracy_text": accuracy_text,
         "interval_text": interval_text,
@@ -253,19 +248,20 @@ def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
     data
         The template's variables.
     script
-        Name of the only script that the page may run, if any; scripts in the data never run.
+        Name of the only script that the page may run beside the frame's; scripts in the data never run.
     """
-    code = _asset(script) if script else ""
-    allowed = (
-        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" if code else "'none'"
+    scripts = [frame_asset(SCRIPT), *([_asset(script)] if script else [])]
+    allowed = " ".join(
+        f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'" for code in scripts
     )
     page = (
         _environment()
         .get_template(template)
         .render(
             # our own files, without data
-            css=Markup(_asset("report.css")),
-            script=Markup(code),
+            css=Markup(frame_asset(STYLE) + _asset("report.css")),
+            frame_script=Markup(scripts[0]),
+            script=Markup("".join(scripts[1:])),
             allowed=Markup(allowed),
             **data,
         )

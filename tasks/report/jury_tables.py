@@ -28,7 +28,7 @@ from tasks.statistics.juries import (
 from tasks.statistics.trials import Trial, grouped
 from tasks.votes.release_votes import PEOPLE
 
-#: A report has juries from so many members on, and the best ones up to the last size.
+#: A report has juries from this number of members on, and the best ones up to the last size.
 LEAST_MEMBERS, MOST_MEMBERS = 3, 5
 
 Rows = list[dict[str, Any]]

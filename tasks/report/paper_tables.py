@@ -191,11 +191,15 @@ def _accuracies(
 
 
 def accuracy_latex(shown: MatrixCell, mark: str = "") -> str:
-    """Return a cell as in the paper's table 2: accuracy ± half the paper's interval, in per cent."""
+    """Return a cell as in the paper's table 2: accuracy ± half the paper's interval, in per cent.
+
+    Where all answers agree the paper's interval has no width and says nothing: it is left out.
+    """
     if shown.accuracy is None or shown.cell is None:
         return latex(NONE)
-    half = paper_half_width(shown.accuracy, shown.cell.n) or 0.0
-    return f"{_MARKS[mark].format(printed_per_cent(shown.accuracy))}$\\pm${printed_per_cent(half)}"
+    accuracy = _MARKS[mark].format(printed_per_cent(shown.accuracy))
+    half = paper_half_width(shown.accuracy, shown.cell.n)
+    return f"{accuracy}$\\pm${printed_per_cent(half)}" if half else accuracy
 
 
 def _correlations(gathered: JudgedRelease, table: Table, key: str) -> Callable[[System], _Cells]:

@@ -176,7 +176,7 @@ def protocol_table(gathered: JudgedRelease) -> Table:
             Column("seconds", "s to the preference", "number"),
         ),
         tuple(rows),
-        "Right: the untouched video was preferred, before anything was said. Intervals are clustered by "
+        "Right: the untouched video was preferred, before anything was revealed. Intervals are clustered by "
         "worker, since viewing is drawn by worker; the difference's is Newcombe's of the two. Watched: "
         "median share of both videos that was played; then the median seconds to the preference. Gold "
         "pairs, check tasks and controls are left out.",

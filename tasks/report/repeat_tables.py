@@ -122,8 +122,8 @@ def _majority_table(rows: Rows) -> Table:
             *interval_columns("95 %"),
         ),
         tuple(rows),
-        "The mean over all sets of so many answers in one order; a majority for neither video counts half a "
-        f"point. All numbers of answers are on the same pairs, those with as many answers as "
+        "The mean over all sets of that number of answers in one order; a majority for neither video counts "
+        f"half a point. All numbers of answers are on the same pairs, those with as many answers as "
         f"{100 * LEAST_SHARE:g} % of the pairs have. The interval is clustered by source.",
     )
 

@@ -77,7 +77,7 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
             ),
             tuple(thresholds),
             "Where a rising curve through the points crosses it. A dash at an interval bound: it "
-            "lies outside the numbers of clips that there are, or there is no second source. "
+            "lies outside the numbers of clips measured, or there is no second source. "
             f"From fewer than {FEW_SOURCES} sources an interval is a rough one, mostly too narrow.",
             "" if thresholds else _NO_SEVERITY,
         ),

@@ -96,7 +96,7 @@ def _in_store(scores: ScoresStore, suite: Suite) -> list[ScoredVariant]:
     rows = scores.rows()
     begin = f"{suite.name}+"
     names = {row.suite.removeprefix(begin) for row in rows if row.suite.startswith(begin)}
-    # scores of blurred videos are no variant
+    # scores of blurred videos are not a variant
     others = {name for name in names if "+" not in name and not name.startswith("blur")}
     found = []
     for name in ["", *suite.variants, *sorted(others - set(suite.variants))]:

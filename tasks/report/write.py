@@ -33,7 +33,7 @@ from tasks.votes.release_votes import PEOPLE
 
 #: The file that says which files of a folder are the report's own; nothing else is ever removed.
 LIST_NAME = "report.json"
-#: Up to so many disputed pairs are listed without a search; the page's script shows so many at a time.
+#: Maximum number of disputed pairs listed without a search; the page's script shows this number at a time.
 SHORT = 25
 #: Number of disputed pairs with a page.
 DISAGREEMENTS = 20
@@ -121,7 +121,7 @@ JURIES = Section(
     "juries",
     "Juries",
     "Are several better than one?",
-    "What a jury of these evaluators would answer, from the answers that are there.",
+    "What a jury of these evaluators would answer, from the answers that exist.",
     ("juries", "jury-members"),
     folded=("error-agreement",),
     missing="juries (needs three evaluators with answers to 90 % of the requests)",

@@ -99,7 +99,7 @@ class SharedBeginning:
     Parameters
     ----------
     ends
-        Numbers of its videos after which others go on differently: 1 for the first video, 2 for both.
+        Numbers of its videos after which others continue differently: 1 for the first video, 2 for both.
     read
         How many of its videos an earlier request had, so that a provider's cache may have them.
     """

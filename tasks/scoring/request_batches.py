@@ -75,7 +75,7 @@ class RequestBatches(BatchService[U]):
             raise CannotGoOn(str(problem)) from problem
 
     def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
-        """Return the rows of the answers that there are."""
+        """Return the rows of the answers that exist."""
         try:
             collected = self._provider.collect(handle)
         except SlvmevalError as problem:

@@ -323,8 +323,8 @@ class Keeper(Protocol[_Kept]):
 class Submitted(Form[U]):
     """Submits units in batches, and first collects what an earlier process submitted.
 
-    A run reserves the estimated cost of what waits, whoever submitted it, until its answers are counted; so
-    its limits hold over everything that its answers will cost.
+    A run reserves the estimated cost of all that waits, also of what others submitted, until its answers are
+    counted; so its limits hold over everything that its answers will cost.
 
     Parameters
     ----------

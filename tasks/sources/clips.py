@@ -234,7 +234,7 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
 
 #: Containers and captioners round: a clip may end so much later than the video, seconds.
 TOLERANCE_S = 1.0
-#: Frame rates of videos lie between these: times that are so many times too large may count frames.
+#: Frame rates of videos lie between these: times that are this number of times too large may count frames.
 _LEAST_RATE, _HIGHEST_RATE = 4, 240
 
 

@@ -87,7 +87,7 @@ class Search:
         return _Round(self, points).choose(min(count, left))
 
     def ending(self, points: Mapping[str, Sequence[float]]) -> Ending:
-        """Return why the search has ended; empty if it goes on."""
+        """Return why the search has ended; empty if it continues."""
         answers = self.answers(points)
         if len({answer.source for answer in answers}) > 1:
             low, high = self._interval(answers)

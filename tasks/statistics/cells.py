@@ -155,7 +155,7 @@ class Cell:
 
     @property
     def is_covered(self) -> bool:
-        """Whether it has an accuracy from so many requests that it can be ranked among others."""
+        """Whether it has an accuracy from enough requests that it can be ranked among others."""
         return self.accuracy is not None and self.coverage >= LEAST_SHARE
 
 

@@ -17,7 +17,7 @@ from tasks.statistics.intervals import Interval, effective_n, mean_interval
 from tasks.statistics.power import difference_shown, pairs_for_two_evaluators
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped, pair_points
 
-#: Up to so many distinct sums, the test goes over all signs; with more, over drawn ones.
+#: Up to this number of distinct sums, the test goes over all signs; with more, over drawn ones.
 MOST_SUMS = 1 << 16
 DRAWS = 9_999
 #: Means of up to 16 answers are whole numbers in this unit, so that equal sums are equal.

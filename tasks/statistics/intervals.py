@@ -229,7 +229,7 @@ def jackknife_intervals(
     -------
     list
         One for each estimate, with t at G − 1 degrees of freedom; None if there are fewer than three
-        clusters, an estimate is nan, or no cluster changes it, which is no certainty.
+        clusters, an estimate is nan, or no cluster changes it, which proves nothing.
     """
     numbers: dict[Hashable, int] = {}
     labels = [numbers.setdefault(cluster, len(numbers)) for cluster in clusters]

@@ -1,4 +1,4 @@
-"""Juries of evaluators over answers that are there: majorities, fitted weights, the best jury, alike errors.
+"""Juries of evaluators over answers that exist: majorities, fitted weights, the best jury, alike errors.
 
 On a pair each member has one vote: for the video that its points prefer over all orders and repeats, or for
 neither. Pairs with a gold tie do not count.
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 #: The places of a jury's members, and its cost on one pair.
 _Jury = tuple[tuple[int, ...], float | None]
 
-#: Sources are divided into up to so many folds.
+#: Sources are divided into up to this number of folds.
 FOLDS = 10
 #: Among more evaluators the best jury is sought among the most accurate ones.
 MOST_SEARCHED = 12

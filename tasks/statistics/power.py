@@ -42,7 +42,7 @@ def pairs_for_two_evaluators(difference: float, discordant: float, power: float 
 
 
 def difference_shown(pairs: float, discordant: float, power: float = POWER) -> float | None:
-    """Return the smallest difference of two evaluators on the same pairs that so many pairs show.
+    """Return the smallest difference of two evaluators on the same pairs that this number of pairs shows.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def difference_shown(pairs: float, discordant: float, power: float = POWER) -> f
 
 
 def accuracy_shown(pairs: float, power: float = POWER, chance: float = 0.5) -> float | None:
-    """Return the smallest accuracy above chance that so many pairs tell from chance; None if not even 1.
+    """Return the smallest accuracy that this number of pairs tells from chance; None if not even 1.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _z_power(power: float) -> float:
 def _check_share(*shares: float) -> None:
     for share in shares:
         if not 0 <= share <= 1:
-            raise ValueError(f"{share} is no share between 0 and 1")
+            raise ValueError(f"{share} is not a share between 0 and 1")
 
 
 def _check_difference(difference: float) -> None:

@@ -141,7 +141,7 @@ def flip_rate(pairs: Sequence[RepeatedPair]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class MajorityPoint:
-    """Accuracy of the majority of `k` answers on so many pairs."""
+    """Accuracy of the majority of `k` answers on that number of pairs."""
 
     k: int
     pairs: int
@@ -198,7 +198,7 @@ class Components:
     repeat: Component
 
     def of_mean(self, orders: int, repeats: float) -> float:
-        """Return the variance of a pair's mean points over so many orders and repeats."""
+        """Return the variance of a pair's mean points over these numbers of orders and repeats."""
         within = self.order.variance + self.repeat.variance / repeats
         return self.pair.variance + within / orders
 

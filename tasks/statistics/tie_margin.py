@@ -54,7 +54,7 @@ def best_tie_margin(differences: Sequence[float], gold_ties: Sequence[bool]) -> 
         return None
     values = np.asarray(differences, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("a difference is no finite number")
+        raise ValueError("a difference is not a finite number")
     ties = np.asarray(gold_ties, dtype=bool)
     order = np.argsort(np.abs(values), kind="stable")
     sizes = np.abs(values)[order]

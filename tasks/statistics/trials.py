@@ -190,7 +190,7 @@ def points_of(trial: Trial, ties: TiePolicy = DEFAULT_TIES) -> float | None:
 
 
 def failures_count(trials: Iterable[Trial], points: FailurePolicy | float) -> tuple[Trial, ...]:
-    """Return trials whose failures count by a policy, or so many points."""
+    """Return trials whose failures count by a policy, or a number of points."""
     counted = _FAILURE_POINTS[points] if isinstance(points, str) else points
     return tuple(
         replace(trial, failed_points=counted) if trial.outcome == "failed" else trial for trial in trials

@@ -140,7 +140,7 @@ def weighed_verdict(votes: int, clear: float, rule: FilterRule) -> FilterVerdict
 
 
 def control_verdict(ratings: Iterable[Rating], rule: FilterRule, clear: float | None = None) -> FilterVerdict:
-    """Return the verdict on a control: it passes if its edit is no damage to people, so that C leads.
+    """Return the verdict on a control: it passes if its edit is not damage to people, so that C leads.
 
     Parameters
     ----------

@@ -277,7 +277,7 @@ def evidence(votes: Iterable[Vote], worker: str, rule: QualityRule) -> dict[str,
 
 
 def _failed(vote: Vote, before: Mapping[str, Vote]) -> bool:
-    """Return whether a vote fails a check task that is no gold pair; `before` has the worker's votes."""
+    """Return whether a vote fails a check task that is not a gold pair; `before` has the worker's votes."""
     if vote.check is Check.EQUAL:
         return vote.rating == "A"
     if vote.check is Check.AGAIN:

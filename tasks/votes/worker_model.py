@@ -189,7 +189,7 @@ class WorkerModel:
             right = self.right if vote.preferred == "high" else 1 - self.right
             known = _KNOWN_RIGHT if vote.preferred == "high" else 1 - _KNOWN_RIGHT
             letter = self.ratings[:, _LETTERS.index(vote.rating)]
-            # whoever answers by habit says nothing about the pair
+            # a worker who answers by habit says nothing about the pair
             coin, any_letter = np.full(5, 0.5), np.full(5, 1 / 3)
             preferred = np.stack([right, coin, 1 - right, coin, coin, known])
             rated = np.stack([letter, any_letter, letter, any_letter, any_letter])

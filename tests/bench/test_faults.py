@@ -34,7 +34,7 @@ def test_a_draw_depends_on_seed_number_and_attempt_only() -> None:
     assert Fault.drawn(2, 0, 0, kinds) != drawn[0]
 
 
-def test_it_goes_on_with_the_numbers_that_are_missing(tmp_path: Path) -> None:
+def test_it_resumes_with_the_numbers_that_are_missing(tmp_path: Path) -> None:
     records = [{"number": number, "kind": "kill_worker"} for number in (0, 1, 3)]
     (tmp_path / RECORDS).write_text("".join(f"{json.dumps(record)}\n" for record in records) + '{"numb')
     (tmp_path / BUILDS).write_text('{"build": 1}\n')

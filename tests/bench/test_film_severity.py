@@ -49,5 +49,7 @@ def test_an_evaluator_stands_where_it_begins_to_be_right_for_good() -> None:
     ("outcomes", "expected"),
     [(("right", "tie"), 0.75), (("failed", "wrong"), 0.0), (("failed", "failed"), None)],
 )
-def test_a_tie_is_half_and_a_failure_is_no_answer(outcomes: tuple[str, str], expected: float | None) -> None:
+def test_a_tie_is_half_and_a_failure_is_not_an_answer(
+    outcomes: tuple[str, str], expected: float | None
+) -> None:
     assert share(answers({("5", EVALUATORS[0]): outcomes})) == expected

@@ -1,4 +1,4 @@
-"""Tables of the documents that repeat the code; ``python -m tests.docs.generated`` writes them anew.
+"""Tables of the documents that repeat the code; ``python -m tests.docs.generated`` rewrites them.
 
 Such a table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``.
 """
@@ -25,6 +25,8 @@ from tasks.scoring.judges.vlm import vlm_model
 from tasks.scoring.registry import factory
 
 ROOT = Path(__file__).parents[2]
+#: Those that readers of a release need; `slvmeval list schemas tables` prints all.
+TABLES = ("sources", "clips", "pairs", "edits", "degraded_clips", "set_aside", "judgements")
 SECTION = re.compile(r"(<!-- generated: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -75,16 +77,21 @@ def controls_table() -> str:
 
 
 def strengths_table() -> str:
+    """The default strength of each operation with all parameters, the others with what differs from it."""
     rows = []
     for name in ASPECT_NAMES:
         for operation in aspect(name).operations.values():
-            for strength in operation.strengths:
+            default = operation.default_strength
+            usual = operation.parameters(default).model_dump(mode="json")
+            for strength in sorted(operation.strengths, key=lambda one: one != default):
                 chosen = operation.parameters(strength)
-                default = " (default)" if strength == operation.default_strength else ""
                 number = operation.strength_of(chosen)
                 mark = "–" if number is None else f"{number:.3g}"
                 values = chosen.model_dump(mode="json")
-                rows.append((f"`{operation.name}`", f"`{strength}`{default}", mark, parameters(values)))
+                if strength != default:
+                    values = {key: entry for key, entry in values.items() if entry != usual[key]}
+                first = f"`{operation.name}`" if strength == default else ""
+                rows.append((first, f"`{strength}`", mark, parameters(values)))
     return table(("operation", "strength", "number", "parameters"), rows)
 
 
@@ -111,15 +118,14 @@ def built_in_table() -> str:
                 continue
             changed = f", {parameters(entry.parameters)}" if entry.parameters else ""
             cells.append(f"`{entry.operation}`, {recipe.strength(name)}{changed}")
-        rows.append(cells)
+        # an empty cell is as in the paper's recipe
+        rows.append([*cells[:2], *("" if cell == cells[1] else cell for cell in cells[2:])])
     return table(("aspect", *(f"`{name}`" for name in BUILT_IN)), rows)
 
 
 def tables() -> str:
-    schemas = table_schemas().items()
-    rows = [
-        (f"`{name}`", ", ".join(f"`{one.name}` {one.type}" for one in schema)) for name, schema in schemas
-    ]
+    schemas = table_schemas()
+    rows = [(f"`{name}`", ", ".join(f"`{one}`" for one in schemas[name].names)) for name in TABLES]
     return table(("table", "columns"), rows)
 
 
@@ -148,11 +154,11 @@ def served_table() -> str:
 
 
 def vlm_table() -> str:
-    """Every setting of vlm-video: its default for a model of one's own, and of the predefined models."""
+    """Every setting of vlm-video: its default for a user's model, and what differs for predefined models."""
     own = vlm_model("mine", {"model": "ORG/MODEL", "server": "NAME"})
     models = (own, *VLM_MODELS_READY.values())
     of_models = [{one.name: one for one in model_settings(VlmModel, model)} for model in models]
-    rows: list[Sequence[object]] = []
+    rows: list[tuple[str, ...]] = []
     for one in declared(factory("vlm-video")).settings:
         if one.name in VlmModel.model_fields:
             defaults = [settings[one.name].default for settings in of_models]
@@ -160,9 +166,19 @@ def vlm_table() -> str:
             defaults = [one.default] * len(models)
         cells = [value(default) if default != {} else "none" for default in defaults]
         meaning = re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", one.description).replace("``", "`")
-        rows.append((f"`{one.name}`", one.type, *cells, meaning))
-    head = ("setting", "type", "a model of your own", *(f"`{name}`" for name in VLM_MODELS_READY), "meaning")
-    return table(head, rows)
+        if rows and rows[-1][-1] == meaning:
+            # settings that are explained together
+            *before, _ = rows.pop()
+            shown = (f"`{one.name}`", *cells)
+            rows.append((*(f"{old}; {new}" for old, new in zip(before, shown, strict=True)), meaning))
+        else:
+            rows.append((f"`{one.name}`", *cells, meaning))
+    head = ("setting", "a model of your own", *(f"`{name}`" for name in VLM_MODELS_READY), "meaning")
+    differing = [
+        (name, own, *("" if one == own else one for one in ready), meaning)
+        for name, own, *ready, meaning in rows
+    ]
+    return table(head, differing)
 
 
 def captions_table() -> str:
@@ -191,7 +207,7 @@ def documents() -> list[Path]:
 
 
 def renewed(text: str) -> str:
-    """Return a document's text with its tables made anew."""
+    """Return a document's text with its tables made again."""
     return SECTION.sub(lambda found: found[1] + GENERATED[found[2]]() + found[4], text)
 
 

@@ -33,6 +33,18 @@ def prose(path: Path) -> str:
     return FENCE.sub("", path.read_text(encoding="utf-8"))
 
 
+def count_words(path: Path, *, tables: bool = True) -> int:
+    """Count the words of a document: prose, headings and cells of tables, with or without the tables.
+
+    A word is what stands between blanks and bars and has a letter or a digit, so a link's text and address
+    are one word. Code blocks and comments do not count.
+    """
+    text = re.sub(r"<!--.*?-->", "", prose(path), flags=re.DOTALL)
+    if not tables:
+        text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+    return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
+
+
 def anchors(path: Path) -> set[str]:
     """Return the anchors that a web page gives to a document's headings."""
     result = set()

@@ -95,6 +95,14 @@ def test_the_readme_is_a_page_long() -> None:
     assert len(read("README.md").split()) <= 900
 
 
+def test_the_documents_do_not_grow() -> None:
+    """All pages of docs/ and their tables count, except the tables of the papers' statements."""
+    papers = ROOT / "docs" / "papers"
+    pages = (ROOT / "docs").rglob("*.md")
+    words = {path: reading.count_words(path, tables=path.parent != papers) for path in pages}
+    assert sum(words.values()) <= 50_000, "cut what another page or --help says, or a decision explains"
+
+
 def family(text: str) -> set[str]:
     words = {"MIT": r"\bMIT", "BSD": r"BSD", "Apache": r"Apache", "MPL": r"MPL|Mozilla", "ISC": r"\bISC"}
     words |= {"PSF": r"PSF|Python Software Foundation", "GPL": r"GPL|General Public", "HPND": r"HPND|CMU"}

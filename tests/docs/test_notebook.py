@@ -7,6 +7,8 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -16,6 +18,7 @@ def pictures(notebook: Any) -> int:
     return sum("image/jpeg" in output.get("data", {}) for output in outputs)
 
 
+@pytest.mark.slow
 def test_it_runs(example_folder: Path) -> None:
     made = runpy.run_path(str(DOCS / "site" / "run_notebook.py"))["run"](example_folder)
     assert pictures(made) == 2

@@ -72,6 +72,7 @@ def requests(log: Path) -> Counter[str]:
     return Counter(log.read_text().splitlines()) if log.exists() else Counter()
 
 
+@pytest.mark.slow
 def test_adaptive_run_asks_few_pairs_and_nothing_twice(store: Path, seeing: Path) -> None:
     count = pairs_of(store)
     assert count == FILMS * 8
@@ -98,6 +99,7 @@ def test_adaptive_run_asks_few_pairs_and_nothing_twice(store: Path, seeing: Path
     assert max(requests(seeing).values()) == 1
 
 
+@pytest.mark.slow
 def test_killed_adaptive_run_continues_and_pays_no_answer_twice(store: Path, seeing: Path) -> None:
     program = (
         "from tests.flows.test_adaptive import asked, evaluate_inline\n"

@@ -75,7 +75,7 @@ def asked(store: Path, **fields: Any) -> AnnotateOptions:
 
 
 def vote(store: Path, folder: Path, ratings: dict[str, str], campaign: str = "small-1") -> None:
-    """Let workers of a platform rate the pairs of each aspect, A where nothing else is said."""
+    """Let workers of a platform rate the pairs of each aspect, A where nothing else is stated."""
     key = installation_key(store)
     slots = Slots(key, campaign)
     with Desk.open(database_url(store), key) as desk:
@@ -303,7 +303,7 @@ def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Pat
     assert annotate_inline(asked(store, campaign="prolific", filter="now")).filtered.startswith("Nobody")
 
 
-def test_what_a_run_on_a_worker_cannot_mean_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_on_a_worker_cannot_mean_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLVMEVAL_PROFILE", raising=False)
     relative = ({"profile": "site.toml"}, {"settings": "c.toml"}, {"store": "store"})
     cases: list[tuple[dict[str, Any], str]] = [(given, "not an absolute path") for given in relative]

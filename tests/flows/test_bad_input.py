@@ -161,7 +161,7 @@ def small_disk(tmp_path: Path, video: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(mount)], check=True)
 
 
-def test_a_full_disk_is_a_reason_and_the_next_build_goes_on(
+def test_a_full_disk_is_a_reason_and_the_next_build_continues(
     simple: BuildOptions, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = changed(simple, store=str(small_disk / "store"))

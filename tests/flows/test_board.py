@@ -34,11 +34,11 @@ class Server:
 
 
 def test_requests_are_made_in_order_and_of_what_waits_in_a_place_the_latest() -> None:
-    server, busy, go_on = Server(), threading.Event(), threading.Event()
+    server, busy, proceed = Server(), threading.Event(), threading.Event()
 
     def slow() -> None:
         busy.set()
-        go_on.wait(60)
+        proceed.wait(60)
 
     with RunBoard() as board:
         board.post("other", slow)
@@ -46,7 +46,7 @@ def test_requests_are_made_in_order_and_of_what_waits_in_a_place_the_latest() ->
         for number in range(20):
             board.post("progress", lambda number=number: server.ask(str(number)))
             board.post(f"slot {number}", lambda number=number: server.ask(f"slot {number}"))
-        go_on.set()
+        proceed.set()
     assert server.taken == ["19", *(f"slot {number}" for number in range(20))]
 
 

@@ -76,7 +76,7 @@ def test_a_server_that_cannot_be_used_is_found_before_any_work(
     assert server.url in str(problem.value)
 
 
-def test_without_a_server_nothing_starts_and_what_to_add_is_said(asking: BuildOptions) -> None:
+def test_without_a_server_nothing_starts_and_what_to_add_is_reported(asking: BuildOptions) -> None:
     with pytest.raises(PrerequisiteError) as problem:
         build_inline(asking)
     for part in ("'caption-analysis'", "[model_servers.caption-analysis]", "serve-llm", "tiny"):

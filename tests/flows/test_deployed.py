@@ -344,7 +344,7 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
 
 
 @on_sqlite
-def test_what_cannot_be_meant_is_said(server: PrefectServer, site: Path) -> None:
+def test_what_cannot_be_meant_is_reported(server: PrefectServer, site: Path) -> None:
     wrong = {
         ("run", "nightl"): "Did you mean 'nightly'?",
         ("run", "nightly", "--set", "sorces=1"): "Did you mean 'sources'?",

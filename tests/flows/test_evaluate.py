@@ -211,7 +211,7 @@ def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
     assert (one.found_before, one.asked) == (6, 12)
     evaluate_inline(asked(store, "planted", repeats=2))
     assert planted.asked("right") == 36, "another repeat is another request"
-    # with every answer there nothing is needed; without one, what is missing is said
+    # with every answer there nothing is needed; without one, what is missing is reported
     (planted.folder / "asked" / "away").touch()
     (one,) = evaluate_inline(asked(store, "planted", repeats=2)).evaluators
     assert (one.stopped, one.found_before) == ("", 36)
@@ -300,7 +300,7 @@ def test_a_changed_release_is_refused(store: Path, planted: PlantedPackage) -> N
     assert not planted.asked("right")
 
 
-def test_the_draw_is_nested_and_what_is_not_there_is_said(store: Path, planted: PlantedPackage) -> None:
+def test_the_draw_is_nested_and_what_is_not_there_is_reported(store: Path, planted: PlantedPackage) -> None:
     def pairs(**fields: object) -> set[str]:
         evaluation = Evaluation(asked(store, "planted", selection=fields), RequestProgress(quiet=True))
         evaluation.prepare()
@@ -355,7 +355,7 @@ def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, pla
     assert {row.message for row in rows(store, "mistyped")} == {"it gave raw = None: must be text"}
     (unsettled,) = [one for one in result.evaluators if one.label == "planted"]
     assert "settings() are not JSON-serialisable" in unsettled.stopped
-    # half a sign is no reason to lose an answer, and must not spoil the store for all
+    # half a sign is not a reason to lose an answer, and must not spoil the store for all
     assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
 
 

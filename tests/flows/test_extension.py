@@ -69,7 +69,7 @@ def test_evicted_frames_are_remade_from_the_same_file_alone_wherever_it_is(
     assert store.has(FRAMES, row.frames_id)
 
 
-def test_a_replaced_video_with_the_same_id_is_built_anew(
+def test_a_replaced_video_with_the_same_id_is_built_again(
     simple: BuildOptions, video: Path, film_maker: FilmMaker, tmp_path: Path
 ) -> None:
     root = tmp_path / "vript"

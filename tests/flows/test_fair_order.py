@@ -38,12 +38,12 @@ def test_pairs_of_small_sources_are_there_before_a_huge_one_is_analysed(
         return analyse(self, texts)
 
     def noted(build: Build, outcome: StageResult) -> bool:
-        goes_on = take(build, outcome)
+        resumes = take(build, outcome)
         title = build.state.sources[outcome.source_id].title
         if title == "film3" and outcome.report is not None and outcome.stage == "inspect":
             order.append("huge")
             order.extend("pair there" for _ in (build.store.root / "artifacts" / PAIR).glob("*/*"))
-        return goes_on
+        return resumes
 
     with monkeypatch.context() as patch:
         patch.setattr(captions, "PART", CLIPS)

@@ -29,7 +29,7 @@ FILMS = 5
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm) -> Iterator[PrefectServer]:
-    """A server with deployments for films, so many that one worker is in the middle of them for a while."""
+    """A server with deployments for films, enough that one worker is in the middle of them for a while."""
     with PrefectServer(tmp_path_factory.mktemp("faults")) as result:
         folder = result.processes.folder
         for number in range(FILMS):
@@ -111,7 +111,7 @@ def test_a_server_that_goes_away_and_comes_back(
 ) -> None:
     run = Middle(server, worker, "away", "nightly")
     server.kill()
-    # the build goes on to its end without it
+    # the build continues to its end without it
     wait_for(run.versions, 180, "release")
     time.sleep(2)
     server.start()
@@ -167,7 +167,7 @@ def test_a_run_that_is_cancelled(server: PrefectServer, worker: subprocess.Popen
     assert not run.versions()
 
 
-def test_a_run_whose_worker_is_killed_too_ends_and_the_next_goes_on(
+def test_a_run_whose_worker_is_killed_too_ends_and_the_next_continues(
     server: PrefectServer, worker: subprocess.Popen[bytes], direct: str
 ) -> None:
     # much sooner than `slvmeval deploy` has it; the flow says every 60 s that it lives

@@ -81,7 +81,7 @@ def test_where_nothing_is_new_no_server_is_started(simple: BuildOptions, video: 
 def test_a_flow_that_is_ended_leaves_no_process_behind(
     kill: Callable[[int, int], None], how: signal.Signals, options: BuildOptions, video: Path, tmp_path: Path
 ) -> None:
-    """Server, cluster and workers end by themselves, and the next build goes on."""
+    """Server, cluster and workers end by themselves, and the next build continues."""
     process, others = in_the_middle(options, tmp_path)
     assert any("embedded_server" in " ".join(other.cmdline()) for other in others)
     kill(process.pid, how)

@@ -22,6 +22,7 @@ from storage_schemas.store import Store
     [("00:45:00", MAX_TASKS), ("00:30:00", 2 * MAX_TASKS)],
     ids=["few tasks", "items would be too long"],
 )
+@pytest.mark.slow
 def test_ten_thousand_sources_on_1600_workers(longest_item: str, tasks: int) -> None:
     site = Site(longest_item=longest_item)
     simulated = simulate(site)

@@ -43,6 +43,7 @@ def built(site: BuildOptions) -> BuildResult:
     return build_inline(site)
 
 
+@pytest.mark.slow
 def test_excerpts_show_the_same_damage_and_are_verified(built: BuildResult) -> None:
     assert built.exit_code == 0
     store, release = built.release.store, built.release

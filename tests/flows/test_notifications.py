@@ -90,7 +90,7 @@ def test_it_tells_of_what_needs_a_look(
     assert "/runs/flow-run/" in failed
 
 
-def test_what_cannot_be_told_is_said(client: SyncPrefectClient) -> None:
+def test_what_cannot_be_told_is_reported(client: SyncPrefectClient) -> None:
     for where, message in (
         ("ftp://host/hook", "begins with https://"),
         ("slack", "give the https:// address of a webhook, or TYPE/NAME"),

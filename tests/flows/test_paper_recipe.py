@@ -129,7 +129,7 @@ def test_the_faster_recipe_never_passes_for_the_papers(
     assert other.pair_id != quick.pair_id
 
 
-def test_all_that_is_missing_is_said_before_any_work(
+def test_all_that_is_missing_is_reported_before_any_work(
     tmp_path: Path, add_film: AddFilm, models: tuple[str, ...], server: FaultyServer
 ) -> None:
     add_film(tmp_path / "videos", 1)

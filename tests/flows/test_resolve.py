@@ -79,7 +79,7 @@ def test_what_is_given_goes_over_the_profile(site: str) -> None:
         ({"sources": ["/v"], "store": "/s", "workers": -1}, "must be at least 1"),
     ],
 )
-def test_what_cannot_be_meant_is_said(
+def test_what_cannot_be_meant_is_reported(
     given: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SLVMEVAL_PROFILE", "SLVMEVAL_STORE"):

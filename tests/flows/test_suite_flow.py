@@ -78,12 +78,12 @@ def test_where_there_are_pools_their_workers_look_for_a_gpu_and_the_driver_needs
     assert worker == here
     assert "heavy needs a pool with GPUs" in without
     assert "the profile has only cpu" in without
-    # it is no reason for ever
+    # it is not a reason for ever
     allowed = wanted | {"placement": both, "allow_cpu_models": True}
     assert scored.run(**allowed)["heavy"].scored == 2
 
 
-def test_what_a_worker_lacks_becomes_rows_and_the_rest_goes_on(scored: Scored) -> None:  # noqa: F811
+def test_what_a_worker_lacks_becomes_rows_and_the_rest_continues(scored: Scored) -> None:  # noqa: F811
     began = "def score(self, prompt, videos, repeat=0):\n        (video,) = videos"
     missing = began.replace("(video,)", 'raise PrerequisiteError("ffmpeg is not there")\n        (video,)')
     scored.change(began, missing)

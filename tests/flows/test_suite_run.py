@@ -1,4 +1,4 @@
-"""A suite from files to scores: what goes in, what is paid, what goes on after a failure, limit or kill."""
+"""A suite from files to scores: what goes in, what is paid, what resumes after a failure, limit or kill."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_all_that_can_be_scored_is_and_never_twice(scored: Scored, marker: Fault
     assert len(scored.rows()) == 14
 
 
-def test_files_that_do_not_fit_are_said_and_the_rest_goes_on(
+def test_files_that_do_not_fit_are_reported_and_the_rest_continues(
     scored: Scored, marker: FaultyServer, ffmpeg: str, tmp_path: Path
 ) -> None:
     videos = tmp_path / "videos"
@@ -227,7 +227,7 @@ def test_only_what_is_missing_is_checked_and_weights_are_named_before_a_gpu(
     assert "[pools." not in stopped
 
 
-def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_goes_on(
+def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_continues(
     scored: Scored, marker: FaultyServer
 ) -> None:
     made = 'raise PrerequisiteError("the profile names no server")\n        return AskingScorer(found'
@@ -263,7 +263,7 @@ def test_a_dry_run_says_what_then_happens(scored: Scored, marker: FaultyServer, 
     assert [row.dimension for row in after.estimate()] == ["heavy"]
 
 
-def test_a_limit_ends_what_is_paid_for_and_the_next_run_goes_on(
+def test_a_limit_ends_what_is_paid_for_and_the_next_run_continues(
     scored: Scored, marker: FaultyServer, tmp_path: Path
 ) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
@@ -294,7 +294,7 @@ def test_the_mini_split_is_drawn_with_its_seed(scored: Scored, marker: FaultySer
     assert len({tuple(drawn(seed)) for seed in range(6)}) > 1
 
 
-def test_wrong_names_are_said(scored: Scored, marker: FaultyServer, tmp_path: Path) -> None:
+def test_wrong_names_are_reported(scored: Scored, marker: FaultyServer, tmp_path: Path) -> None:
     (tmp_path / "bare.csv").write_text("prompt_id\np1\n")
     for more, output in (
         ({"dimensions": ("beautty",)}, "no dimension 'beautty'"),

@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_CLIENT_MAX_RETRIES
 from pydantic import BaseModel, model_serializer
 from pydantic_core import PydanticSerializationError
 
-from flows.run_ends import _try_once_more, keep_termination
+from flows.run_ends import _try_again, keep_termination
 from storage_schemas.errors import PrerequisiteError
 
 
@@ -30,7 +30,7 @@ def terminations_raise() -> Iterator[None]:
     yield
     assert signal.signal(signal.SIGTERM, before) is end
     # what else holds until the process ends
-    _try_once_more.close()
+    _try_again.close()
 
 
 @contextmanager

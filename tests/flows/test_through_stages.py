@@ -102,6 +102,7 @@ class Recorded(InlineExecutor):
         return {first}
 
 
+@pytest.mark.slow
 def test_only_the_source_that_kills_its_worker_is_set_aside(tmp_path: Path) -> None:
     names = ["poison", *(f"good{n}" for n in range(8))]
     stages = [Stage("work", "cpu", stage), Stage("more", "cpu", stage)]

@@ -201,7 +201,7 @@ class DatasetHub(Serving):
     downloaded
         Path of each file that was sent, in order.
     breaks_after
-        Uploads after which the hub answers no more; None if it goes on.
+        Uploads after which the hub answers no more; None if it continues.
     """
 
     handler: ClassVar[type[Handler]] = _Answers

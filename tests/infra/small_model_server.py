@@ -1,6 +1,6 @@
 """A server that says which model it has, started as vLLM is: ``PROGRAM serve … --host H --port P``.
 
-``--slow S`` answers only after so many seconds, ``--fail`` ends at once. ``--crash FILE`` starts a worker,
+``--slow S`` answers only after S seconds, ``--fail`` ends at once. ``--crash FILE`` starts a worker,
 writes its id into the file, and after the first answer crashes without ending it.
 """
 

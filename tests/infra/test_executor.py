@@ -36,7 +36,7 @@ def test_processes_run_elsewhere_with_one_thread_each() -> None:
         assert executor.result(executor.submit("env", "cpu", threads_allowed)) == SINGLE_THREADED
 
 
-def test_a_dead_worker_is_said_and_replaced() -> None:
+def test_a_dead_worker_is_reported_and_replaced() -> None:
     with ProcessExecutor(1) as executor:
         with pytest.raises(WorkerDied):
             executor.result(executor.submit("die", "cpu", die))

@@ -84,7 +84,7 @@ def test_a_program_that_fails_gives_the_batches_up(tmp_path: Path) -> None:
     hand_over(tmp_path, "two", "b")
     with pytest.raises(PrerequisiteError, match="cannot be started"):
         answer_batches(tmp_path, ["/no/vllm"])
-    # a wrong name of the program is no reason to give up
+    # a wrong name of the program is not a reason to give up
     assert waiting_batches(tmp_path) == ["two"]
 
 

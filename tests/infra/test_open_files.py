@@ -19,7 +19,7 @@ assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1000, 1000)
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_the_limit_is_raised_and_one_that_does_not_do_is_said(more: int) -> None:
+def test_the_limit_is_raised_and_one_that_does_not_do_is_reported(more: int) -> None:
     if (hard := resource.getrlimit(resource.RLIMIT_NOFILE)[1]) != resource.RLIM_INFINITY and hard < 1000:
         pytest.skip("this machine allows fewer files")
     workers = (1000 - FILES_BESIDES) // FILES_A_WORKER + more

@@ -26,14 +26,14 @@ from infra.prefect_server import _embedded_server, prefect_server
 from storage_schemas.errors import PrerequisiteError
 
 
-def test_a_server_that_ends_at_once_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_at_once_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     output = r"did not start \(it ended with code 1\): try again"
     with pytest.raises(PrerequisiteError, match=output), _embedded_server("a:b"):
         raise AssertionError("it started")
 
 
-def test_loopback_that_is_down_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loopback_that_is_down_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(101, "Network is unreachable")
 
@@ -126,7 +126,7 @@ def test_two_servers_start_at_once_and_do_not_refuse_requests(
     assert failed == [False] * 2 * REQUESTS
 
 
-def test_a_server_of_the_user_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_of_the_user_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         # nobody listens there

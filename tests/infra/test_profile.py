@@ -86,7 +86,7 @@ def test_what_does_not_fit_says_where_it_stands(
         assert part in str(problem.value)
 
 
-def test_a_missing_file_is_said() -> None:
+def test_a_missing_file_is_reported() -> None:
     with pytest.raises(UserInputError, match=r"profile /nowhere/site\.toml: No such file"):
         load_profile(Path("/nowhere/site.toml"), {}, {})
 

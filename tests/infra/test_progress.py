@@ -73,7 +73,7 @@ def test_a_store_that_cannot_be_written_is_warned_of_once_and_written_later(
     assert (run["status"], run["stages"]["verify"]["done"]) == ("ended", 1)
 
 
-def test_nodes_that_were_left_out_are_said_at_the_end_and_kept(tmp_path: Path) -> None:
+def test_nodes_that_were_left_out_are_reported_at_the_end_and_kept(tmp_path: Path) -> None:
     with BuildProgress(tmp_path, quiet=True) as progress:
         progress.note_pools({"cpu": POOL})
         assert progress.unfit_in_words() == ""

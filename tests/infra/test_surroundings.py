@@ -78,7 +78,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     assert user_name() == "uid 4123456789"
 
 
-def test_without_shared_memory_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_shared_memory_the_reason_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(30, "Read-only file system")
 
@@ -87,7 +87,7 @@ def test_without_shared_memory_the_reason_is_said(monkeypatch: pytest.MonkeyPatc
         ProcessExecutor(1)
 
 
-def test_too_little_address_space_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_address_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (3_000_000_000, -1))
     with pytest.raises(PrerequisiteError, match=r"`ulimit -v` allows 3\.0 GB .* at least 5 GB"):
         ProcessExecutor(1)

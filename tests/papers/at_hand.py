@@ -1,4 +1,4 @@
-"""The papers' texts, in the folder that SLVMEVAL_PAPER_TEXTS names; they are no part of the project."""
+"""The papers' texts, in the folder that SLVMEVAL_PAPER_TEXTS names; they are not part of the project."""
 
 from __future__ import annotations
 

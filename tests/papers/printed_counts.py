@@ -28,17 +28,17 @@ def counts_that_print(printed: str, answers: int, scale: int = 100) -> tuple[int
     Raises
     ------
     ValueError
-        If there are no answers, or `printed` is no number.
+        If there are no answers, or `printed` is not a number.
     """
     if answers < 1:
         raise ValueError(f"{answers} answers")
     try:
         number = Decimal(printed)
     except ArithmeticError as error:
-        raise ValueError(f"{printed!r} is no number") from error
+        raise ValueError(f"{printed!r} is not a number") from error
     exponent = number.as_tuple().exponent
     if not isinstance(exponent, int):
-        raise ValueError(f"{printed!r} is no finite number")
+        raise ValueError(f"{printed!r} is not a finite number")
     half = Fraction(10) ** exponent / 2
     value = Fraction(number)
     low, high = ((value + sign * half) * answers / scale for sign in (-1, 1))

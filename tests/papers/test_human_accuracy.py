@@ -19,7 +19,7 @@ ASPECTS = [aspect for evaluator, aspect in ACCURACY if evaluator == "human"]
 
 
 def votes(aspect: str, right: int) -> Iterator[Vote]:
-    """Five votes a pair, of which so many in all prefer the source, in either order of the two."""
+    """Five votes a pair, of which a given number in all prefer the source, in either order of the two."""
     pairs = pairs_of(aspect)
     for number in range(pairs * WORKERS):
         preferred = "high" if number < right else "low"

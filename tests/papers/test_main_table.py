@@ -82,7 +82,7 @@ def test_the_interval_tells_which_of_two_counts_it_was() -> None:
 
 
 def test_the_accuracy_that_no_count_gives() -> None:
-    """50.3 % is no share of 570 answers. A missing answer or a tie would explain it; the paper is silent."""
+    """50.3 % is not a share of 570 answers: the paper does not say whether one is missing or a tie."""
     (cell,) = NO_COUNT
     answers = answers_of(*cell)
     assert answers == 570

@@ -39,7 +39,7 @@ def test_what_is_printed_is_found_again(answers: int, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "answers", "message"), [("x", 5, "is no number"), ("nan", 5, "finite"), ("1", 0, "0 answers")]
+    ("text", "answers", "message"), [("x", 5, "is not a number"), ("nan", 5, "finite"), ("1", 0, "0 answers")]
 )
 def test_what_is_not_printed(text: str, answers: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):

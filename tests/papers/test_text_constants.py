@@ -257,7 +257,7 @@ def test_constants_are_those_of_the_paper_s_text(paper: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_constant_called_same_is_held_against_the_text(page: str) -> None:
-    """Or stands there in other words, which is said; those of VBench are of its code."""
+    """Or stands there in other words, which is reported; those of VBench are of its code."""
     held = {constant for constant, *_ in HELD} | IN_OTHER_WORDS.keys()
     same = (row for row in rows_of(page) if row["state"] == "same" and row["section"] != "VBench")
     assert [one for row in same for one in re.findall(r"`([^`]+)`", row["in code"]) if one not in held] == []

@@ -113,7 +113,7 @@ class Building:
         return self.process
 
     def reached(self, number: int, kind: str = "*") -> None:
-        """Wait until so many artifacts are committed."""
+        """Wait until that number of artifacts are committed."""
         self.wait(lambda: len(list(self.store.glob(f"artifacts/{kind}/*/*/manifest.json"))) >= number)
 
     def wait(self, there: Callable[[], object], limit_s: float = END_S) -> None:

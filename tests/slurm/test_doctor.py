@@ -83,7 +83,7 @@ def test_a_profile_that_fits_is_good_and_leaves_nothing(
     verdict, words = result["node of h100"]
     assert "reaches this machine" in words
     assert "the same store" in words
-    # these GPUs are no GPUs
+    # these GPUs are not GPUs
     assert verdict == "warn"
     assert "allow_cpu_models" in words
     assert slurm.squeue() == []

@@ -1,4 +1,4 @@
-"""The driver as a job: it takes runs, and goes on with them in its next round when its time is over."""
+"""The driver as a job: it takes runs, and continues them in its next round when its time is over."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pools(slurm: Slurm) -> list[str]:
     return [job["state"] for job in slurm.squeue() if job["name"] != "slvmeval-driver"]
 
 
-def test_a_run_goes_on_in_the_next_round(
+def test_a_run_continues_in_the_next_round(
     slurm: Slurm, server: PrefectServer, add_film: AddFilm, small_recipe: Recipe, tmp_path: Path
 ) -> None:
     for number in (1, 2):
@@ -63,7 +63,7 @@ def test_a_run_goes_on_in_the_next_round(
     server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.json")
     server.processes.run("sbatch", "--partition=cpu", "--mem=3G", "--time=20", str(DRIVER))
 
-    # no node takes the jobs of the pool, so that the run is going on when the time of the driver is over
+    # no node takes the jobs of the pool, so that the run is not over when the time of the driver is over
     for node in ("g1", "g2"):
         slurm.drain(node)
     server.slvmeval_here("run", "build-slvmeval", "--profile", "site.toml")
@@ -97,7 +97,7 @@ def said(folder: Path) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in folder.glob("slvmeval-driver-*.log"))
 
 
-def test_what_the_driver_lacks_is_said(slurm: Slurm, tmp_path: Path) -> None:
+def test_what_the_driver_lacks_is_reported(slurm: Slurm, tmp_path: Path) -> None:
     output = tmp_path / "log"
     options = ["--partition=cpu", "--mem=500", f"--output={output}"]
     for variables in (f"PATH={Path(sys.executable).parent}:/usr/bin:/bin", "PATH=/usr/bin:/bin"):

@@ -130,7 +130,7 @@ def test_left_alone_with_a_node_that_is_not_fit(building: Building, undisturbed:
         ("corse = 4", ("pools.cpu.corse", "Did you mean 'cores'?")),
     ],
 )
-def test_a_profile_that_does_not_fit_is_said_before_the_first_job(
+def test_a_profile_that_does_not_fit_is_reported_before_the_first_job(
     building: Building, lines: str, said: tuple[str, ...]
 ) -> None:
     building.cpu_lines = lines

@@ -60,7 +60,7 @@ def test_the_models_are_measured_where_a_build_would_run_them(slurm: Slurm, tmp_
     assert not list((tmp_path / "store" / "cache").glob("slvmeval-gpu-check-*"))
 
 
-def test_what_is_missing_on_the_node_is_said_here(slurm: Slurm, tmp_path: Path) -> None:
+def test_what_is_missing_on_the_node_is_reported_here(slurm: Slurm, tmp_path: Path) -> None:
     profile = site(tmp_path, "1GiB", f'model_folders = ["{tmp_path}"]')
     ran = check(slurm, tmp_path, profile)
     assert ran.returncode == 1

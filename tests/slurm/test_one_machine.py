@@ -124,7 +124,7 @@ def test_a_machine_that_cannot_run_it_is_told_why(tmp_path: Path) -> None:
     assert (tmp_path / "theirs").exists()
 
 
-def test_daemons_are_killed_and_started_again_and_jobs_go_on(slurm: Slurm, tmp_path: Path) -> None:
+def test_daemons_are_killed_and_started_again_and_jobs_continue(slurm: Slurm, tmp_path: Path) -> None:
     script = f"touch {tmp_path}/began; until [ -e {tmp_path}/go ]; do sleep 0.1; done; echo on"
     job = slurm.sbatch("-o", str(tmp_path / "out"), wrap=script)
     slurm.wait((tmp_path / "began").exists)

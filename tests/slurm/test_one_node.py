@@ -38,7 +38,9 @@ def test_a_job_builds_on_its_node(
     assert {counts["built"] for counts in release.summary().values()} == {1}
 
 
-def test_a_missing_environment_is_said(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_environment_is_reported(
+    slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     job = slurm.run("sbatch", "--parsable", "--partition=cpu", "--mem=500", "--cpus-per-task=1", str(SCRIPT))

@@ -64,7 +64,7 @@ class Driver:
         self.cluster, self.client = cluster, client
 
     def wait_for_room(self, name: str, wanted: int, room: int, limit_s: float = WORKER_LIMIT_S) -> float:
-        """Wait until so many items may be in flight; return how long it took, seconds."""
+        """Wait until that number of items may be in flight; return how long it took, seconds."""
         began = time.monotonic()
         while self.cluster.room(name, wanted) < room:
             assert time.monotonic() - began < limit_s, (self.cluster.state(), commands.jobs(self.names))
@@ -297,7 +297,7 @@ def test_a_node_that_does_not_see_the_store_is_left_out(store: Path, tmp_path: P
         assert output in re.sub(r"job \d+", "job 1", why)
 
 
-def test_a_store_that_no_node_sees_is_said_for_each(store: Path, tmp_path: Path) -> None:
+def test_a_store_that_no_node_sees_is_reported_for_each(store: Path, tmp_path: Path) -> None:
     with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
         with pytest.raises(PrerequisiteError, match="pool cpu: none of its nodes is fit") as problem:
             flow.wait_for_room("cpu", 1, 1)
@@ -310,7 +310,9 @@ def test_a_store_that_no_node_sees_is_said_for_each(store: Path, tmp_path: Path)
         assert not item.done()
 
 
-def test_a_node_without_a_gpu_is_said_unless_models_may_run_on_the_cpu(store: Path, tmp_path: Path) -> None:
+def test_a_node_without_a_gpu_is_reported_unless_models_may_run_on_the_cpu(
+    store: Path, tmp_path: Path
+) -> None:
     broken = tool(tmp_path / "bin", "echo 'NVIDIA-SMI has failed'; exit 9")
     pools = {"cpu": pool(), "h100": pool("h100", gpus=1, setup=(broken,))}
     with (
@@ -333,7 +335,7 @@ def test_jobs_that_never_have_a_worker_are_a_problem(store: Path, slurm: Slurm) 
         assert len(logs) == 3
 
 
-def test_what_slurm_refuses_is_said_with_its_words(store: Path) -> None:
+def test_what_slurm_refuses_is_reported_with_its_words(store: Path) -> None:
     pools = {"cpu": pool("nope")}
     with (
         driver(store, pools) as flow,

@@ -36,7 +36,7 @@ def in_place(once: Once, tmp_path_factory: pytest.TempPathFactory) -> InPlace:
 def three_aspects(
     in_place: InPlace, add_film: Callable[[Path, int], Path], small_recipe: Recipe
 ) -> Callable[[int], Path]:
-    """Give a store with a release of three aspects of so many films; it is copied and not changed."""
+    """Give a store with a release of three aspects of that number of films; it is copied and not changed."""
     wanted = ("aesthetics", "comprehensiveness", "dynamics_degree")
     aspects = {name: small_recipe.aspects[name] for name in wanted}
     recipe = small_recipe.model_copy(update={"aspects": aspects})

@@ -48,11 +48,13 @@ def ran(done: subprocess.CompletedProcess[str], code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_release_is_judged_reported_and_compared_from_python(small: Path) -> None:
     says = ran(run_in_base(small, "-c", PYTHON))
     assert "cv2 is not installed: pip install 'slvmeval[build]'" in says
 
 
+@pytest.mark.slow
 def test_the_commands_of_a_judges_user_run(small: Path) -> None:
     def slvmeval(*words: str, code: int = 0) -> str:
         return ran(run_in_base(small, "-m", "slvmeval", *words), code)

@@ -47,6 +47,7 @@ def test_a_new_package_is_what_the_page_shows_and_conforms(name: str, shape: Sha
     check_evaluator(next(one for one in vars(shown).values() if getattr(one, "name", "") == name)())
 
 
+@pytest.mark.slow
 def test_a_new_package_that_asks_a_model_is_what_the_page_shows_and_conforms(tmp_path: Path) -> None:
     write_package("asking-judge", Shape.model_judge, tmp_path / "package")
     for name in ("asking_judge.py", "test_asking_judge.py"):
@@ -93,6 +94,7 @@ def test_a_new_package_may_fill_the_current_folder(tmp_path: Path, monkeypatch: 
     assert sorted(path.name for path in Path.cwd().iterdir()) == names
 
 
+@pytest.mark.slow
 def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path) -> None:
     write_package("my-judge", Shape.judge, tmp_path / "judge")
     write_package("colourful", Shape.scorer, tmp_path / "scorer")

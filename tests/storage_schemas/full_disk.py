@@ -1,4 +1,4 @@
-"""A disk that is full below one folder only, so that the rest of a test goes on."""
+"""A disk that is full below one folder only, so that the rest of a test continues."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_what_does_not_answer_is_asked_twice_more_other_errors_are_verdicts() ->
 
 @pytest.mark.parametrize("number", sorted(AWAY_ERRNOS))
 def test_is_away_counts_an_error_behind_another_unless_it_is_hidden(number: int) -> None:
-    outer, hidden = StoreError("no array"), StoreError("said anew")
+    outer, hidden = StoreError("no array"), StoreError("raised again")
     assert not is_away(outer)
     outer.__cause__ = hidden.__context__ = OSError(number, os.strerror(number))
     hidden.__suppress_context__ = True

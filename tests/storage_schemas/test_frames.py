@@ -24,7 +24,7 @@ FOLDER, ZIP = "planes.zarr", "planes.zarr.zip"
 
 
 def written(path: Path, frames: list[Planes] | int = 4) -> FrameReader:
-    """Write an array of these frames, or of so many, and open it."""
+    """Write an array of these frames, or of that number, and open it."""
     frames = [picture(number) for number in range(frames)] if isinstance(frames, int) else frames
     write_frames(path, frames, map(float, range(len(frames))), COLOR)
     return FrameReader(path)
@@ -90,7 +90,7 @@ def test_arrays_around_the_size_of_a_shard(tmp_path: Path) -> None:
         assert len(list((path / "planes" / "c").iterdir())) == shards
 
 
-def test_only_the_touched_shard_is_needed_and_a_missing_one_is_no_black_picture(tmp_path: Path) -> None:
+def test_only_the_touched_shard_is_needed_and_a_missing_one_is_not_a_black_picture(tmp_path: Path) -> None:
     reader = written(tmp_path / FOLDER, SHARD_FRAMES + 2)
     shard(tmp_path / FOLDER, 1).rename(tmp_path / "kept")
     with pytest.raises(IntegrityError, match="is missing"):

@@ -34,7 +34,7 @@ def theirs(tmp_path: Path) -> JudgementsStore:
     return JudgementsStore(Store.create(tmp_path / "theirs"))
 
 
-def anew(kept: JudgementsStore) -> JudgementsStore:
+def reopened(kept: JudgementsStore) -> JudgementsStore:
     return JudgementsStore(Store.open(kept.path.parent))
 
 
@@ -50,8 +50,8 @@ def test_what_was_added_is_read_while_it_runs_and_afterwards(kept: JudgementsSto
         writer.begin("k1")
         writer.add(answered)
         writer.add(refused)
-        assert keys(anew(kept)) == ["k1", "k2"]
-    rows = anew(kept).rows()
+        assert keys(reopened(kept)) == ["k1", "k2"]
+    rows = reopened(kept).rows()
     assert rows == [answered, refused]
     assert [judged.answered for judged in rows] == [True, False]
     assert not list(kept.running.iterdir())
@@ -86,7 +86,7 @@ def _die_in_a_line(root: Path) -> None:
         kill_this_process()
 
 
-def test_a_kill_loses_nothing_and_its_torn_line_is_no_answer(kept: JudgementsStore) -> None:
+def test_a_kill_loses_nothing_and_its_torn_line_is_not_an_answer(kept: JudgementsStore) -> None:
     killed_in(_die_in_a_line, kept.path.parent)
     assert keys(kept) == [f"k{n}" for n in range(5)]
     assert kept.begun("task") == {"k5": 1}
@@ -115,7 +115,7 @@ def test_lines_of_a_living_process_are_left_alone(kept: JudgementsStore) -> None
 def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     for n in range(4):
         kept.add([row(f"k{n}"), row("same", at=str(n))])
-    reader = anew(kept)
+    reader = reopened(kept)
     assert len(reader.known()) == 5
     kept.pack()
     assert len(list(kept.parts.iterdir())) == 1
@@ -129,7 +129,7 @@ def test_pack_at_the_same_moment(kept: JudgementsStore, monkeypatch: pytest.Monk
     for n in range(3):
         kept.add([row(f"k{n}")])
     writer.path.write_bytes(left)
-    other, done = anew(kept), []
+    other, done = reopened(kept), []
 
     def first(step: str) -> None:
         if step not in done:
@@ -150,7 +150,7 @@ def test_pack_at_the_same_moment(kept: JudgementsStore, monkeypatch: pytest.Monk
     monkeypatch.setattr(row_store.pq, "read_metadata", read)
     kept.pack()
     assert done == ["lines", "parts"]
-    assert keys(anew(kept)) == ["k", "k0", "k1", "k2"]
+    assert keys(reopened(kept)) == ["k", "k0", "k1", "k2"]
 
 
 def test_threads_write_whole_lines(kept: JudgementsStore) -> None:

@@ -64,7 +64,7 @@ def test_threads_wait_for_each_other(tmp_path: Path) -> None:
     assert steps == ["free: False", "first", "second"]
 
 
-def test_a_file_system_without_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: object) -> NoReturn:
         raise OSError(errno.ENOSYS, "Function not implemented")
 

@@ -36,7 +36,7 @@ def test_each_writer_sees_what_the_others_added(tmp_path: Path) -> None:
     assert len(list((tmp_path / "rows").iterdir())) == 2
 
 
-def test_what_a_kill_left_of_a_line_is_no_row(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_kill_left_of_a_line_is_not_a_row(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     one = lines(tmp_path)
     one.append(Row(key="a"))
     (file,) = tmp_path.iterdir()
@@ -44,7 +44,7 @@ def test_what_a_kill_left_of_a_line_is_no_row(tmp_path: Path, caplog: pytest.Log
         torn.write(b'{"key": "b", "te')
     assert [row.key for row in lines(tmp_path).rows()] == ["a"]
     assert "it is made again" in caplog.text
-    # while it may still be being written nothing is said
+    # while it may still be being written nothing is reported
     caplog.clear()
     assert [row.key for row in lines(tmp_path).new_rows()] == ["a"]
     assert not caplog.text

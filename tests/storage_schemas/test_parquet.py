@@ -66,7 +66,7 @@ def aside(number: int) -> SetAsideRow:
 
 
 @pytest.mark.parametrize("damage", ["not parquet", "cut off", "bytes in the middle"])
-def test_a_damaged_table_is_said_so(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_table_is_reported(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "x.parquet"
     write_rows(path, SET_ASIDE, map(aside, range(99)))
     raw = bytearray(path.read_bytes())
@@ -81,7 +81,7 @@ def test_a_damaged_table_is_said_so(tmp_path: Path, damage: str) -> None:
         read_rows(path, SetAsideRow)
 
 
-def test_a_missing_table_and_one_of_another_kind_are_said_so(tmp_path: Path) -> None:
+def test_a_missing_table_and_one_of_another_kind_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     with pytest.raises(StoreError, match="is missing"):
         read_rows(path, ClipRow)

@@ -18,7 +18,7 @@ from storage_schemas.printable import printable, printable_json
 from storage_schemas.regular_files import in_either_form
 from storage_schemas.secrets import strike_out_of_logs
 from storage_schemas.set_aside import SetAsideRow
-from tasks.publish.gallery import write
+from tasks.page_frame import page_templates
 from tasks.report import formats
 
 
@@ -40,8 +40,8 @@ def test_what_a_terminal_obeys_is_escaped_once(text: str, shown: str) -> None:
 def test_every_message_and_row_is_printable_but_keeps_its_lines() -> None:
     name = "/videos/a\x1b[2J.mp4"
     assert str(UserInputError(f"{name}: bad\nsee below")) == "/videos/a\\x1b[2J.mp4: bad\nsee below"
-    problem = pickle.loads(pickle.dumps(SetAside(Reason.NOT_A_VIDEO, f"{name} is no video")))
-    assert problem.message == "/videos/a\\x1b[2J.mp4 is no video"
+    problem = pickle.loads(pickle.dumps(SetAside(Reason.NOT_A_VIDEO, f"{name} is not a video")))
+    assert problem.message == "/videos/a\\x1b[2J.mp4 is not a video"
     row = SetAsideRow(source_id="v", stage="s", reason=Reason.NOT_A_VIDEO, message=name, location=name)
     assert row.message == row.location == "/videos/a\\x1b[2J.mp4"
 
@@ -50,7 +50,7 @@ ENVIRONMENTS = [
     organiser_pages._environment(),
     render._environment(),
     formats._environment(),
-    write._environment(),
+    page_templates("tasks.publish.gallery"),
 ]
 NAME = "a\u202egpj\x9b2J\u200f.mp4"
 SHOWN = "a\\u202egpj\\x9b2J\\u200f.mp4"

@@ -11,7 +11,7 @@ from storage_schemas.provenance import GPU_VARIABLE, provenance
 JOB = {"SLURM_JOB_PARTITION": "h100", "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "g1"}
 
 
-def test_outside_of_a_job_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_a_job_there_is_not_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*JOB, "CUDA_VISIBLE_DEVICES", GPU_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     began = time.monotonic() - 2

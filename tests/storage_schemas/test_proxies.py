@@ -12,7 +12,7 @@ import httpx
 import httpx2
 import pytest
 
-from storage_schemas.proxies import VARIABLES, mend_proxies
+from storage_schemas.proxies import VARIABLES, repair_proxies
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def direct_server() -> Iterator[str]:
         ("all_proxy", "socks://127.0.0.1:9"),
     ],
 )
-def test_mend_proxies_has_loopback_asked_directly(
+def test_repair_proxies_has_loopback_asked_directly(
     variable: str, proxy: str, monkeypatch: pytest.MonkeyPatch, direct_server: str
 ) -> None:
     monkeypatch.setenv(variable, proxy)
@@ -60,7 +60,7 @@ def test_mend_proxies_has_loopback_asked_directly(
     # without this the proxy, which nobody runs, is asked
     with pytest.raises((httpx.ConnectError, ValueError)):
         httpx.get(direct_server)
-    mend_proxies(direct_server)
+    repair_proxies(direct_server)
     assert httpx.get(direct_server).text == httpx2.get(direct_server).text == "direct"
     with pytest.raises(httpx.ConnectError):
         httpx.get("http://elsewhere.invalid")
@@ -72,17 +72,17 @@ def test_a_proxy_that_clients_do_not_know_is_taken_out(
 ) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks4://me:secret@127.0.0.1:9")
     with caplog.at_level(logging.WARNING):
-        mend_proxies()
+        repair_proxies()
     assert httpx.get(direct_server).text == "direct"
     assert "ALL_PROXY is not used" in caplog.text
     assert "secret" not in caplog.text
 
 
 def test_names_of_the_network_are_asked_directly_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    mend_proxies("http://head:4200/api")
+    repair_proxies("http://head:4200/api")
     assert "no_proxy" not in os.environ, "without a proxy the environment stays"
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    mend_proxies("http://head:4200/api", "http://192.168.1.2:4200/api", "https://api.elsewhere.invalid")
+    repair_proxies("http://head:4200/api", "http://192.168.1.2:4200/api", "https://api.elsewhere.invalid")
     spared = os.environ["no_proxy"].split(",")
     assert {"head", "192.168.1.2"} <= set(spared)
     assert "api.elsewhere.invalid" not in spared

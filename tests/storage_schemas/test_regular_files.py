@@ -17,7 +17,7 @@ def test_a_file_is_read_through_a_link_too(tmp_path: Path) -> None:
     assert read_regular(file) == read_regular(link) == b"content"
 
 
-def test_open_regular_names_what_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_regular_names_what_is_not_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     os.mkfifo("pipe")
     with socket.socket(socket.AF_UNIX) as held:

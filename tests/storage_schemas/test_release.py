@@ -44,7 +44,7 @@ def test_the_newest_complete_version_of_the_only_release_is_the_default(store: S
         Release.open(store)
 
 
-def test_versions_count_as_numbers_and_the_same_content_is_no_new_one(store: Store) -> None:
+def test_versions_count_as_numbers_and_the_same_content_is_not_a_new_one(store: Store) -> None:
     for planned in range(10):
         assert write(store, "long", planned)[1]
     assert release_versions(store, "long") == list(range(1, 11))

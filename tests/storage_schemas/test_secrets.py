@@ -71,7 +71,7 @@ def test_variables_hold_secrets(name: str, value: str, secret: str, monkeypatch:
     assert strike_out(f"<{secret}>") == f"<[{name} removed]>"
 
 
-def test_what_is_no_secret_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_secret_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_KEY", str(tmp_path))
     monkeypatch.setenv("MODEL_KEY", "none")
     monkeypatch.setenv("PREFECT_API_URL", "http://head:4200/api")

@@ -89,13 +89,13 @@ def test_a_store_of_another_schema_version_is_refused_naming_both(store: Store) 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": "x"}', '{"schema_version": null}'])
-def test_a_damaged_marker_is_said_so(store: Store, text: str) -> None:
+def test_a_damaged_marker_is_reported(store: Store, text: str) -> None:
     (store.root / "store.json").write_text(text)
     with pytest.raises(StoreError, match="is damaged"):
         Store.open(store.root)
 
 
-def test_a_damaged_manifest_is_said_so(store: Store) -> None:
+def test_a_damaged_manifest_is_reported(store: Store) -> None:
     id_ = make(store)
     path = store.artifact_path(PAIR, id_) / "manifest.json"
     for text in ("", "{}", '{"schema_version": 1, "surprise": 1}'):

@@ -53,14 +53,14 @@ def test_what_does_not_belong_to_an_artifact_is_named(whole_store: Store) -> Non
     moved.parent.mkdir()
     (moved.parent / "1").mkdir()
     problems = [damage.problem for damage in damages(store)]
-    assert sum("is no artifact" in problem for problem in problems) == 2
+    assert sum("is not an artifact" in problem for problem in problems) == 2
     assert any(f"{here}/extra is not in the manifest" in problem for problem in problems)
     (here / "extra").unlink()
     here.rename(moved)
     assert any("another id than that of its inputs" in damage.problem for damage in damages(store))
 
 
-def test_a_torn_line_is_no_damage_but_a_changed_one_is(store: Store) -> None:
+def test_a_torn_line_is_not_damage_but_a_changed_one_is(store: Store) -> None:
     lines = LinesFolder(store.partial_analyses / "id", Row, "lost")
     lines.append(Row(text="one"))
     lines.append(Row(text="two"))

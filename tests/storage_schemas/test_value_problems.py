@@ -1,4 +1,4 @@
-"""What is wrong with a value is said in plain words, without those of the validator."""
+"""What is wrong with a value is reported in plain words, without those of the validator."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_value_that_does_not_fit(given: Any, said: str) -> None:
     assert "\n" not in result
 
 
-def test_what_is_no_json_is_said_with_its_place() -> None:
+def test_what_is_not_json_is_reported_with_its_place() -> None:
     with pytest.raises(ValidationError) as caught:
         Settings.model_validate_json('{"rounds": 1,\n x')
     assert first_error(caught.value) == "is not valid JSON in line 2, column 2"

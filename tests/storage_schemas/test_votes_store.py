@@ -132,7 +132,7 @@ def test_copies_do_not_bring_a_worker_back(votes: VotesStore) -> None:
     assert votes.add([vote(1), vote(2, at="")]) == Added(0, 2)
     assert votes.votes() == []
     later = vote(3, at=(datetime.now(UTC) + timedelta(seconds=1)).isoformat())
-    assert votes.add([later]) == Added(1, 0), "whoever comes back and consents anew votes again"
+    assert votes.add([later]) == Added(1, 0), "a worker who comes back and consents again votes again"
     assert votes.votes() == [later]
     (note,) = (votes.path / "erased" / "one").iterdir()
     note.write_bytes(note.read_bytes()[:-5])

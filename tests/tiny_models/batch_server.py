@@ -20,7 +20,7 @@ from tests.tiny_models.serving import Handler, Serving
 
 @dataclass
 class Batch:
-    """A batch: its requests by id, and what is said about each; None for one that expires."""
+    """A batch: its requests by id, and what is reported about each; None for one that expires."""
 
     name: str
     requests: dict[str, dict[str, Any]]
@@ -145,7 +145,7 @@ class BatchServer(Serving):
         return [id_ for batch in self.batches.values() for id_ in batch.requests]
 
     def answer(self, said: Callable[[int], Said | None] = lambda number: Said()) -> None:
-        """End all batches; each request, by its number, gets what is said."""
+        """End all batches; each request, by its number, gets what it was given."""
         number = 0
         for batch in self.batches.values():
             for id_ in batch.requests:

@@ -50,7 +50,7 @@ def _sentences() -> tuple[str, ...]:
 
 
 def english(tokens: float, drawn: random.Random) -> str:
-    """Return sentences of so many tokens, the last one cut off."""
+    """Return sentences of that number of tokens, the last one cut off."""
     text = ""
     while text_tokens(text) < tokens:
         text = f"{text} {drawn.choice(_sentences())}".strip()
@@ -100,7 +100,7 @@ class CountingPlan:
     spread
         Standard deviation of a length's logarithm.
     video_tokens
-        What a video of so many frames of a size counts.
+        What a video of that number of frames of a size counts.
     marks_of_gpt
         Whether messages have GPT's marks and the prompt has the schema, or Qwen's marks and no schema.
     """

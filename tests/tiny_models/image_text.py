@@ -9,7 +9,7 @@ from typing import Any
 from tasks.models.torch_model import prepare_torch
 from tests.tiny_models.tokenizer import byte_tokenizer
 
-#: Each is a token: the two answers of a judge. Which one is said depends on the pictures.
+#: Each is a token: the two answers of a judge. Which one is reported depends on the pictures.
 ANSWERS = ('{"better": "first"}', '{"better": "second"}')
 _SIZES = {"hidden_size": 32, "intermediate_size": 32}
 _LAYERS = {"num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}

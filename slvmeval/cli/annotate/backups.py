@@ -34,7 +34,7 @@ class BackupOptions(terminal.DeskParameters):
 def backup(
     options: BackupOptions,
 ) -> None:
-    """Write the annotation database into a new file, while the server may go on working.
+    """Write the annotation database into a new file, while the server may continue working.
 
     The file is the same for SQLite and PostgreSQL. It holds everything about workers that the database holds,
     and not the installation's key: keep a copy of STORE/annotation/key elsewhere.

@@ -161,7 +161,7 @@ def demo(
     from slvmeval.demo.fetch import fetch_demo
     from tasks.recipe import load_recipe
 
-    # a name that is wrong is said before anything is fetched
+    # a name that is wrong is reported before anything is fetched
     load_recipe(given.recipe)
     files = fetch_demo(given.folder, say=terminal.tell)
     site = terminal.settings(

@@ -308,7 +308,7 @@ def export(
             out, options.push, options.public, f"Release {opened.name}, version {opened.version}"
         )
         terminal.say(page, f"content checksum {opened.manifest.content_checksum}")
-        terminal.say(f"whoever can read it: slvmeval pull {options.push} --store STORE")
+        terminal.say(f"anyone who can read it runs: slvmeval pull {options.push} --store STORE")
         if out.is_relative_to(opened.store.exports):
             shutil.rmtree(out)
     _end_without(problems, sum(len(opened.pairs(source_id=id_)) for id_ in problems))

@@ -43,7 +43,7 @@ class ProxyStudyOptions(Frozen):
         default=(), description="Only this generating model."
     )
     couples: Annotated[int | None, Given(("--max-pairs",), by_set=True)] = Field(
-        default=None, ge=1, description="At most so many joined prompts."
+        default=None, ge=1, description="Maximum number of joined prompts."
     )
     score: Annotated[str, Given(by_set=True)] = Field(default="alignment", description="FETV's human score.")
     aspect: Annotated[str, Given(panel=RARE)] = Field(
@@ -67,7 +67,7 @@ def proxy_study(
 ) -> None:
     """Rank evaluators on real against generated and on real against degraded videos; say how alike.
 
-    Answers are kept in the store: the same command goes on where it was stopped. Exit code 3: some requests
+    Answers are kept in the store: the same command resumes. Exit code 3: some requests
     have no answer.
 
     Example: `slvmeval meta-sets proxy-study FETV -e duration -e coin -e motion --out RESULT --store STORE`

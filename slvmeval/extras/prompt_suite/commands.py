@@ -81,7 +81,7 @@ def print_made(made: Sequence[Made], out: Path) -> None:
         )
     if any(one.failure == Failure.NOT_UNDERSTOOD for one in made):
         terminal.say(
-            "where no answer fitted, more tries go on from there: --set tries=N, with N above the one before"
+            "where no answer fitted, allow more attempts: --set tries=N, with N above the one before"
         )
     terminal.say(f"{states.count('ready')} prompts are ready: {out / 'prompts.jsonl'}")
 
@@ -189,7 +189,7 @@ def review(
         written, there = write_edit_files(project)
         terminal.say(*(f"left as it is: {path}" for path in there))
         terminal.say(
-            f"{len(written)} files: {project.edit_folder}; mend the texts, write `verdict: accepted` or "
+            f"{len(written)} files: {project.edit_folder}; edit the texts, write `verdict: accepted` or "
             f"`left_out`, then `slvmeval suite prompts review {options.folder} --edited`"
         )
         return

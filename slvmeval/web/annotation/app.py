@@ -110,7 +110,7 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
 
 
 async def _weigh(desk: Desk, campaigns: Sequence[str]) -> None:
-    """Estimate workers anew now and then; pairs may need more votes, or fewer, than it seemed."""
+    """Estimate workers again now and then; pairs may need more votes, or fewer, than it seemed."""
     while True:
         await asyncio.sleep(WEIGH_EVERY_S)
         for name in campaigns:

@@ -43,7 +43,7 @@ _STATUS = {
 }
 
 #: Where a worker continues, relative to the campaign's address.
-_GO_ON = {
+_NEXT_PAGE = {
     RefusalReason.NO_CONSENT: "consent",
     RefusalReason.UNKNOWN_WORKER: "enter",
     RefusalReason.DONE: "done",
@@ -68,26 +68,31 @@ class Problem(Exception):
         A reason of this module or of the desk.
     message
         What is wrong and what to do, in English, for programs; people read the page's text for the reason.
-    go_on
+    next_page
         Where the worker continues, or None.
     retry_s
         Seconds after which a retry may work.
     """
 
     def __init__(
-        self, status: int, reason: str, message: str, go_on: str | None = None, retry_s: float | None = None
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        next_page: str | None = None,
+        retry_s: float | None = None,
     ) -> None:
         super().__init__(reason, message)
         self.status = status
         self.reason = reason
         self.message = message
-        self.go_on = go_on
+        self.next_page = next_page
         self.retry_s = retry_s
 
 
 def of_desk(refused: DeskRefusal, campaign: str) -> Problem:
     """Translate a refusal of the desk to HTTP."""
-    below = _GO_ON.get(refused.reason)
+    below = _NEXT_PAGE.get(refused.reason)
     return Problem(
         _STATUS.get(refused.reason, 409),
         refused.reason.value,
@@ -120,7 +125,7 @@ def answer(
     csrf: str = "",
     texts: Path | None = None,
 ) -> Response:
-    """Return a problem as a page or as ``{"reason", "message", "go_on"}``."""
+    """Return a problem as a page or as ``{"reason", "message", "next_page"}``."""
     headers = {} if problem.retry_s is None else {"Retry-After": str(max(1, math.ceil(problem.retry_s)))}
     if wants_page(connection):
         from slvmeval.web.annotation.pages.render import render
@@ -133,8 +138,8 @@ def answer(
             csrf=csrf,
             reason=problem.reason,
             message=problem.message,
-            go_on=problem.go_on,
+            next_page=problem.next_page,
         )
         return HTMLResponse(page, problem.status, headers)
-    body = {"reason": problem.reason, "message": problem.message, "go_on": problem.go_on}
+    body = {"reason": problem.reason, "message": problem.message, "next_page": problem.next_page}
     return JSONResponse(body, problem.status, headers)

@@ -133,7 +133,7 @@ def _fetched(url: str) -> dict[str, Any]:
     reply.raise_for_status()
     keys = reply.json()
     if not isinstance(keys, dict):
-        raise ValueError("it is no set of keys")
+        raise ValueError("it is not a set of keys")
     return keys
 
 

@@ -74,7 +74,7 @@ def task_page(request: Request, campaign: str) -> Response:
         target = _instead(site, session, refused.reason)
         if refused.reason is RefusalReason.EXCLUDED and earned(site, session)["answered"]:
             problem = of_desk(refused, campaign)
-            problem.go_on = f"/c/{campaign}/done"
+            problem.next_page = f"/c/{campaign}/done"
             raise problem from refused
         if target is None:
             raise

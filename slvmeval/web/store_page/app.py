@@ -18,9 +18,12 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.local_server import LocalPages, let_in, new_secret
-from slvmeval.web.store_page.overview import overview
+from slvmeval.web.store_page.overview import overview, release_page
+from storage_schemas.errors import SlvmevalError
+from storage_schemas.release import find_version, name_and_version
 from storage_schemas.store import Store
 from storage_schemas.written_pages import written_pages
+from tasks.page_frame import SCRIPT, STYLE, frame_asset
 
 _PAGES = LocalPages("slvmeval.web.store_page")
 #: Seconds after which the page is read again while a build runs.
@@ -31,6 +34,9 @@ _WRITTEN_POLICY = {
     "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cache-Control": "private, max-age=60",
 }
+
+
+_KEPT = {"Cache-Control": "private, max-age=3600"}
 
 
 @dataclass(frozen=True)
@@ -84,10 +90,25 @@ def _router(page: StorePage) -> APIRouter:
         shown = overview(page.store, page.database)
         return _PAGES.page("overview", refresh=REFRESH_S if shown.running else 0, shown=shown)
 
+    @router.get("/releases/{release}")
+    def one_release(secret: str, release: str) -> Response:
+        let_in(secret, page.secret)
+        try:
+            name, version = name_and_version(release)
+            shown = release_page(page.store, *find_version(page.store, name, version))
+        except SlvmevalError as problem:
+            raise HTTPException(404, str(problem)) from problem
+        return _PAGES.page("release", shown=shown)
+
     @router.get("/style.css")
     def style(secret: str) -> Response:
         let_in(secret, page.secret)
-        return Response(_style(), media_type="text/css", headers={"Cache-Control": "private, max-age=3600"})
+        return Response(_style(), media_type="text/css", headers=_KEPT)
+
+    @router.get("/frame.js")
+    def script(secret: str) -> Response:
+        let_in(secret, page.secret)
+        return Response(frame_asset(SCRIPT), media_type="text/javascript", headers=_KEPT)
 
     @router.get("/pages/{page_id}")
     def whole(secret: str, page_id: str) -> Response:
@@ -106,4 +127,5 @@ def _router(page: StorePage) -> APIRouter:
 @cache
 def _style() -> bytes:
     """Return the style of reports with what this page adds."""
-    return files("tasks.report").joinpath("assets", "report.css").read_bytes() + _PAGES.asset("store.css")
+    report = files("tasks.report").joinpath("assets", "report.css").read_bytes()
+    return frame_asset(STYLE).encode() + report + _PAGES.asset("store.css")

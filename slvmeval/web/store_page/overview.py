@@ -1,7 +1,8 @@
-"""What the page of a store shows, read anew each time; nothing is written."""
+"""What the page of a store shows, read again each time; nothing is written."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from slvmeval.store_status import status_values
 from storage_schemas.errors import SlvmevalError, StoreError
 from storage_schemas.extras import explain_missing_packages
 from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
 from storage_schemas.sizes import size_text
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
@@ -32,10 +34,14 @@ class Group:
 
 @dataclass(frozen=True)
 class CampaignLine:
-    """A campaign: what it asks about, and how far it is; None where only collected votes are known."""
+    """A campaign: what it asks about, and how far it is; None where only collected votes are known.
+
+    `release` is the release it asks about, ``NAME@VERSION``; empty for none.
+    """
 
     name: str
     about: str
+    release: str
     answered: int | None
     left: int | None
 
@@ -73,8 +79,47 @@ class Overview:
         return size_text(self.status["bytes_free"])
 
 
+@dataclass(frozen=True)
+class ReleasePage:
+    """A version of a release: pairs built and planned by aspect, what was set aside, and its pages."""
+
+    name: str
+    about: str
+    recipe: str
+    created_at: str
+    aspects: list[tuple[str, int, int]]
+    set_aside: list[tuple[str, int]]
+    pages: list[WrittenPage]
+
+
+def release_page(store: Store, name: str, version: int) -> ReleasePage:
+    """Read a release.
+
+    Raises
+    ------
+    UserInputError
+        If it does not exist.
+    StoreError
+        If it is damaged.
+    """
+    release = Release.open(store, name, version)
+    about = f"{release.name}, version {release.version}"
+    return ReleasePage(
+        release.name,
+        about,
+        release.info["recipe"],
+        release.info["created_at"],
+        [
+            (aspect.replace("_", " "), row["built"], row["planned"])
+            for aspect, row in release.summary().items()
+        ],
+        Counter(row.reason.value.replace("_", " ") for row in release.set_aside()).most_common(),
+        [page for page in written_pages(store) if page.about == about],
+    )
+
+
 def overview(store: Store, database: str | None = None) -> Overview:
-    """Read a store; a part that is damaged is said, and the others are shown.
+    """Read a store; a part that is damaged is reported, and the others are shown.
 
     Parameters
     ----------
@@ -127,7 +172,9 @@ def campaign_lines(store: Store, database: str | None) -> list[CampaignLine]:
         If the database cannot be used.
     """
     if database is None and not sqlite_file(store.root).exists():
-        return [CampaignLine(name, "collected votes", None, None) for name in VotesStore(store).campaigns()]
+        return [
+            CampaignLine(name, "collected votes", "", None, None) for name in VotesStore(store).campaigns()
+        ]
     with explain_missing_packages():
         from tasks.annotation.desk.desk import Desk
     desk = Desk.open(database_url(store.root, database), installation_key(store.root))
@@ -135,12 +182,13 @@ def campaign_lines(store: Store, database: str | None) -> list[CampaignLine]:
         lines = []
         for one in desk.campaigns.all():
             if one.kind == "ratings":
-                lines.append(CampaignLine(one.name, f"ratings for {one.suite}", None, None))
+                lines.append(CampaignLine(one.name, f"ratings for {one.suite}", "", None, None))
                 continue
             progress = [task for task in desk.organiser.progress(one.name) if not task.gold]
             about = f"release {one.release}, version {one.version}"
             left = sum(max(0, task.expected - task.votes) for task in progress)
-            lines.append(CampaignLine(one.name, about, sum(task.votes for task in progress), left))
+            answered = sum(task.votes for task in progress)
+            lines.append(CampaignLine(one.name, about, f"{one.release}@{one.version}", answered, left))
         return lines
     finally:
         desk.close()

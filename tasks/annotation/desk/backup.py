@@ -38,7 +38,7 @@ class BackedUp:
 
 
 def back_up(desk: Desk, file: Path) -> BackedUp:
-    """Write all tables, as they are at one moment, into a new file; the server may go on working.
+    """Write all tables, as they are at one moment, into a new file; the server may continue working.
 
     The file has everything that the database has, and not the installation's key.
 

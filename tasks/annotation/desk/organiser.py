@@ -148,7 +148,7 @@ class Organiser:
             stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
             known = {row.pair_id: row for row in connection.execute(stored)}
             published = {task.id for task in given}
-            # what is made of a pair to check workers is no pair more
+            # what is made of a pair to check workers is not a pair more
             own = {task for task in published | set(known) if check_of(task)[1] is None}
             new, changed = [], []
             for one in given:

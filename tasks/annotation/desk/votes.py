@@ -178,7 +178,7 @@ class Votes:
         """
         steps = None if pairs is None else _in_steps(pairs)
         self._lock(connection, settings.name, pairs)
-        # published anew while another's count was waited for
+        # published again while another's count was waited for
         settings = self._campaigns.find(connection, settings.name)
         model = self._model(connection, settings.name) if settings.weighs else None
         for step in [None] if steps is None else steps:
@@ -209,7 +209,7 @@ class Votes:
             connection.execute(some.with_for_update()).all()
 
     def weigh(self, campaign: str) -> None:
-        """Estimate the workers anew if there are new votes, and see which pairs need more votes.
+        """Estimate the workers again if there are new votes, and see which pairs need more votes.
 
         Between two estimates a new worker's votes weigh as much as a new worker's usually do. It waits for
         nobody while it estimates.
@@ -241,7 +241,7 @@ class Votes:
         return 1 - model.careful(worker) if model is not None and worker in model.kinds else 0.0
 
     def forget(self, connection: Connection, campaign: str) -> None:
-        """Remove what was estimated of the workers, until they are estimated anew."""
+        """Remove what was estimated of the workers, until they are estimated again."""
         connection.execute(MODELS.delete().where(MODELS.c.campaign == campaign))
 
     def _weighed(self, connection: Connection, campaign: str) -> int:

@@ -73,7 +73,7 @@ def bound_of(
             with open_regular(path) as file, Image.open(file) as image:
                 rgb = np.asarray(image.convert("RGB"))
         except OSError as problem:
-            why = problem.strerror or "it is no whole picture"
+            why = problem.strerror or "it is not a whole picture"
             raise UserInputError(f"{path} cannot be used ({why}): replace or remove it") from problem
         scores.append(float(last.loaded().scores(pictures.encoder().images(rgb[None]))[0]))
         step(number, len(paths), path.name)

@@ -55,7 +55,7 @@ def read_events(value: Any, most: int) -> list[PromptEvent]:
     events = []
     for number, one in enumerate(value, 1):
         if not isinstance(one, Mapping):
-            raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} is no object")
+            raise NotJudged(Failure.NOT_UNDERSTOOD, f"event {number} is not an object")
         fields = {name: one.get(name, "") for name in FIELDS}
         for name, text in fields.items():
             if not isinstance(text, str) or (name == "event" and not text.strip()):

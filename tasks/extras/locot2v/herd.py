@@ -62,7 +62,7 @@ def questions_of(prompt: SuitePrompt, attribute: str) -> list[HerdQuestion]:
     if not given:
         raise NotJudged(Failure.NO_ANSWER, f"the prompt has no questions on {attribute}")
     if not isinstance(given, list | tuple):
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the prompt's questions on {attribute} are no list")
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"the prompt's questions on {attribute} are not a list")
     questions = []
     for number, one in enumerate(given, 1):
         try:

@@ -94,7 +94,7 @@ class HumanAction(Measure):
             try:
                 return texts_in({"actions": list(given) if isinstance(given, tuple) else given}, "actions")
             except NotJudged as problem:
-                message = "the prompt's actions are no list of texts: mend its details"
+                message = "the prompt's actions must be a list of strings: fix `details`"
                 raise NotJudged(problem.failure, message) from problem
         step = Step(
             name="actions of the prompt",

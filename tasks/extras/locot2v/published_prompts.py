@@ -74,15 +74,15 @@ def read_published(path: Path) -> PublishedPrompts | None:
     try:
         whole = json.loads(read_text(path))
     except (ValueError, RecursionError) as problem:
-        raise UserInputError(f"{path} is no JSON: {problem}") from problem
+        raise UserInputError(f"{path} is not JSON: {problem}") from problem
     if not isinstance(whole, dict) or not whole:
         raise UserInputError(
-            f"{path} is no object of themes; prompts of your own go into a .jsonl or .csv file"
+            f"{path} is not an object of themes; prompts of your own go into a .jsonl or .csv file"
         )
     published = PublishedPrompts()
     for theme, prompts in whole.items():
         if not isinstance(prompts, dict):
-            raise UserInputError(f"{path}: {theme!r} is no object of prompts by id")
+            raise UserInputError(f"{path}: {theme!r} is not an object of prompts by id")
         for prompt_id, entry in prompts.items():
             where = f"{path}: {theme}, {prompt_id}"
             text = entry.get("prompt") if isinstance(entry, dict) else None

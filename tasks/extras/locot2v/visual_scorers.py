@@ -160,4 +160,4 @@ def visual_scorer(dimension: Dimension, setup: Setup, settings: Locot2vSettings)
         return SemanticConsistency(dimension, models, cache, visual.semantic_pictures)
     if dimension.name == "transition_smoothness":
         return TransitionSmoothness(dimension, models, cache, visual)
-    raise UserInputError(f"{dimension.name} is no dimension of pixels and features")
+    raise UserInputError(f"{dimension.name} is not a dimension of pixels and features")

@@ -32,7 +32,7 @@ class MetaPair:
     gold
         Which one is better for the aspect; ``tie`` if they are equally good or bad.
     details
-        What else the set says of it, JSON-able.
+        What else the set says of it, JSON-serialisable.
     """
 
     key: str

@@ -89,7 +89,7 @@ class ProxyPairs(NamedPairs):
     models
         Generating models; all that people scored where empty.
     couples
-        So many joined prompts at most, drawn; fewer lie within more.
+        Maximum number of joined prompts, drawn; fewer lie within more.
     seed
         Key of all draws.
     fps, long_side

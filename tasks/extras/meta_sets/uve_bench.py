@@ -82,7 +82,7 @@ def _rows(file: Path) -> dict[str, Any]:
 def _pairs(id_: str, row: Any, videos: VideoFolder) -> Iterator[MetaPair]:
     """Yield a comparison for each aspect of the annotation."""
     if not isinstance(row, dict):
-        raise _UnusableRow(MALFORMED, f"{id_} is no object")
+        raise _UnusableRow(MALFORMED, f"{id_} is not an object")
     for name in ("video_a", "video_b", "preference"):
         if not isinstance(row.get(name), str):
             raise _UnusableRow(MALFORMED, f"{id_} has no {name}")
@@ -91,7 +91,7 @@ def _pairs(id_: str, row: Any, videos: VideoFolder) -> Iterator[MetaPair]:
         raise _UnusableRow(MALFORMED, f"{id_} names no aspect")
     prompt, dataset = row.get("prompt") or "", row.get("dataset") or ""
     if not isinstance(prompt, str) or not isinstance(dataset, str):
-        raise _UnusableRow(MALFORMED, f"the prompt or data set of {id_} is no text")
+        raise _UnusableRow(MALFORMED, f"the prompt or data set of {id_} is not text")
     preference = " ".join(row["preference"].lower().split())
     if preference not in _GOLD:
         raise _UnusableRow(NO_GOLD, f"{id_} has the preference {row['preference'][:100]!r}")

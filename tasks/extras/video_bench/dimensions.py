@@ -143,13 +143,13 @@ def read_published(path: Path) -> Sequence[SuitePrompt] | None:
 
 def _own(path: Path, number: str, text: Any) -> SuitePrompt:
     if not isinstance(text, str) or not text.strip():
-        raise UserInputError(f"{path}: prompt {number} is no text")
+        raise UserInputError(f"{path}: prompt {number} is not text")
     return SuitePrompt(prompt_id=number, text=text.strip())
 
 
 def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
     if not isinstance(entry, Mapping):
-        raise UserInputError(f"{where} is no object with prompt and dimension")
+        raise UserInputError(f"{where} is not an object with prompt and dimension")
     text = entry.get("prompt", entry.get("prompt_en"))
     if not isinstance(text, str) or not text.strip():
         raise UserInputError(f"{where} has no prompt")

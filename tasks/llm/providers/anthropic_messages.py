@@ -124,7 +124,7 @@ def read_answer(body: Any) -> ChatAnswer:
     Raises
     ------
     ValueError
-        If it is no message at all. One without a usable text is an answer, since it may be paid.
+        If it is not a message at all. One without a usable text is an answer, since it may be paid.
     """
     content, stopped = at(body, "content"), text_at(body, "stop_reason")
     if not isinstance(content, list | str) and not isinstance(at(body, "usage"), dict):

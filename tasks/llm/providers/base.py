@@ -17,7 +17,7 @@ from tasks.llm.providers.lenient import at, text_at
 from tasks.llm.servers import ChatServer, no_such_model, quota_used_up, refused_key
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
-#: A gateway had no answer in time; the server behind it may go on and be paid.
+#: A gateway had no answer in time; the server behind it may continue and be paid.
 _GATEWAY_TIMED_OUT = frozenset({504, 524})
 #: Codes of errors that say that a quota is used up, not that requests come too fast.
 _QUOTA_CODES = frozenset(
@@ -89,7 +89,7 @@ class TransientFault(Exception):
 
 
 class Unreadable(TransientFault):
-    """The body of a success is no answer at all: a gateway's page, or cut off. It may have been paid."""
+    """The body of a success is not an answer at all: a gateway's page, or cut off. It may have been paid."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, lost=True)

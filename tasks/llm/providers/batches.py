@@ -93,7 +93,7 @@ class Collected:
     state
         The provider's word for how far it is.
     bad
-        Lines that are no answer to any request, each with its number.
+        Lines that answer no request, each with its number.
     """
 
     answers: Mapping[str, ChatAnswer] = field(default_factory=dict)
@@ -141,7 +141,7 @@ def _refused(status: int | None, error: Any, whole: Any) -> ChatAnswer:
 
 
 def sorted_forbidden(answers: Mapping[str, ChatAnswer]) -> Mapping[str, ChatAnswer]:
-    """Return the answers of a batch; if all are 403, that is no single request's refusal."""
+    """Return the answers of a batch; if all are 403, that is not one request's refusal."""
     refused = [(answer.error or "").startswith(_FORBIDDEN) for answer in answers.values()]
     if len(refused) < 2 or not all(refused):
         return answers

@@ -163,7 +163,7 @@ def read_answer(body: Any) -> ChatAnswer:
     Raises
     ------
     ValueError
-        If it is no response of a model at all. One without a usable text is an answer, since it may be paid.
+        If it is not a model's response at all. One without a usable text is an answer, since it may be paid.
     """
     one = next(iter(list_at(body, "candidates")), None)
     blocked, usage = text_at(body, "promptFeedback", "blockReason"), at(body, "usageMetadata")

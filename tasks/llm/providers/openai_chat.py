@@ -19,7 +19,7 @@ def read_answer(body: Any) -> ChatAnswer:
     Raises
     ------
     ValueError
-        If it is no chat completion at all. One without a usable text is an answer, since it may be paid.
+        If it is not a chat completion at all. One without a usable text is an answer, since it may be paid.
     """
     choice = next(iter(list_at(body, "choices")), None)
     if not isinstance(at(choice, "message"), dict) and not isinstance(at(body, "usage"), dict):

@@ -12,17 +12,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import StoreError
 from storage_schemas.pair import PairRecord
-from storage_schemas.printable import printable_value
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
+from tasks.page_frame import SCRIPT, STYLE, frame_asset, page_templates
 from tasks.publish.frame_restore import needs_frames, restore_frames
 from tasks.publish.gallery.data import aspects_data, index_data, page_data, script_json, whole_pairs
 from tasks.publish.pair_videos import encode_source, write_high, write_low
@@ -110,6 +109,8 @@ def write_gallery(
         except StoreError as problem:
             why = f"There are no videos: {problem}"
             folders[source_id] = SourceFolder(folder.row, folder.slug, hidden=why)
+    for name in (STYLE, SCRIPT):
+        owned.write(f"assets/{name}", frame_asset(name).encode())
     for name in ASSETS:
         owned.write(f"assets/{name}", files(__package__).joinpath("assets", name).read_bytes())
     aspects = aspects_data(release)
@@ -154,16 +155,7 @@ def _write_media(
         yield f"{row.title}: {record.aspect}"
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("tasks.publish.gallery"),
-        autoescape=True,
-        finalize=printable_value,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+_templates = cache(page_templates)
 
 
 def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bool) -> bytes:
@@ -171,7 +163,7 @@ def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bo
     # the only unescaped string: script_json escapes every "<" in it
     embedded = Markup(script_json(data))
     page = (
-        _environment()
+        _templates("tasks.publish.gallery")
         .get_template(template)
         .render(data=embedded, root=root, title=title, release=data["release"], marked=marked)
     )

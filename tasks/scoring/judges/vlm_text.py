@@ -39,7 +39,7 @@ CAPTION_SCHEMA = objects({"description": {"type": "string"}})
 def description_in(value: Any) -> str:
     """Return the description that an answer is; raise NotJudged (`not_understood`) where it is none."""
     if not isinstance(value, dict) or set(value) != {"description"}:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, 'the answer is no JSON object {"description": …}')
+        raise NotJudged(Failure.NOT_UNDERSTOOD, 'the answer is not a JSON object {"description": …}')
     return text_in(value, "description")
 
 

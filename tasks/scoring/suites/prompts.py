@@ -97,7 +97,7 @@ def _prompt(row: Mapping[str, Any]) -> SuitePrompt:
         try:
             details = json.loads(details)
         except (ValueError, RecursionError) as problem:
-            raise ValueError(f"prompt {id_}: details are no JSON: {problem}") from problem
+            raise ValueError(f"prompt {id_}: details are not JSON: {problem}") from problem
     if not isinstance(details, dict):
         raise ValueError(f"prompt {id_}: details are an object")
     return SuitePrompt(

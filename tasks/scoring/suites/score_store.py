@@ -171,5 +171,5 @@ def _score(where: str, row: Mapping[str, Any]) -> SuiteScore:
     except ValidationError as problem:
         raise UserInputError(f"{where}: {first_error(problem)}") from problem
     if one.score is not None and not math.isfinite(one.score):
-        raise UserInputError(f"{where}: a score of {one.score} is no number")
+        raise UserInputError(f"{where}: a score of {one.score} is not a number")
     return one

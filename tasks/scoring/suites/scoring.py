@@ -191,7 +191,7 @@ class VideoScoring(Kind[ScoringUnit]):
                 "calls": int(paid) if score.calls is None else score.calls,
             }
         if not isinstance(score, ScoredVideo):
-            raise TypeError(f"it gave {score!r:.200}, which is no ScoredVideo")
+            raise TypeError(f"it gave {score!r:.200}, which is not a ScoredVideo")
         named = {**score.details, **({"model": score.model} if score.model else {})}
         fields = {**self._cost(score.model, score.usage, named), "calls": score.calls}
         if wrong := outside(self.scorer.dimension, score.value):

@@ -136,7 +136,7 @@ class ShownFrames:
         }
 
     def details(self) -> dict[str, Any]:
-        """Return counts and places, JSON-able."""
+        """Return counts and places, JSON-serialisable."""
         return {
             "frames": len(self.places),
             "images": self.images,
@@ -233,7 +233,7 @@ class ShownVideos:
         return [self.lines.before(at, one.grid) for at, one in enumerate(self.videos.values(), 1)]
 
     def details(self) -> dict[str, Any]:
-        """Return counts and places of each video, JSON-able."""
+        """Return counts and places of each video, JSON-serialisable."""
         return {name: one.details() for name, one in self.videos.items()}
 
 

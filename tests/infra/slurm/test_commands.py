@@ -108,7 +108,7 @@ def test_a_command_that_hangs_is_given_up(fake: Fake, monkeypatch: pytest.Monkey
         commands.jobs(["x"])
 
 
-def test_an_answer_that_is_no_list_of_jobs_or_no_number_is_none(fake: Fake) -> None:
+def test_an_answer_that_is_not_a_list_of_jobs_or_no_number_is_none(fake: Fake) -> None:
     fake("squeue", "echo 'CLUSTER: other'")
     with pytest.raises(SlurmAway, match="'CLUSTER: other'"):
         commands.jobs(["x"])
@@ -117,7 +117,7 @@ def test_an_answer_that_is_no_list_of_jobs_or_no_number_is_none(fake: Fake) -> N
         commands.submit("x")
 
 
-def test_jobs_that_have_ended_already_are_no_error(fake: Fake) -> None:
+def test_jobs_that_have_ended_already_are_not_error(fake: Fake) -> None:
     calls = fake(
         "scancel", "echo 'scancel: error: Kill job error on job id 9: Invalid job id specified' >&2; exit 1"
     )

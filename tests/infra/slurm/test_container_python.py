@@ -81,7 +81,7 @@ def test_a_node_without_gpu_has_no_driver_to_show(variables: dict[str, str], tmp
         ({"SLVMEVAL_APPTAINER": "nosuch"}, 1, "has no command nosuch: load its module in `setup`"),
     ],
 )
-def test_what_is_missing_is_said(
+def test_what_is_missing_is_reported(
     variables: dict[str, str], changed: dict[str, str], code: int, says: str
 ) -> None:
     ran = run(variables | changed, "-c", "")

@@ -70,7 +70,7 @@ def test_the_next_run_ends_the_jobs_of_killed_ones_only(
 POOLS = {"cpu": {"partition": "cpu", "cores": 1, "memory": "1GiB", "walltime": "01:00:00"}}
 
 
-def test_a_run_without_work_ends_them_too_and_goes_on_where_slurm_is_away(
+def test_a_run_without_work_ends_them_too_and_continues_where_slurm_is_away(
     tmp_path: Path, fake: Callable[[str, str], Path]
 ) -> None:
     store = Store.create(tmp_path / "store")

@@ -67,7 +67,7 @@ def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(
     assert len(slept) == 1
 
 
-def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_written_is_reported(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read_only(**_: object) -> None:
         raise OSError(30, "Read-only file system")
 
@@ -77,7 +77,7 @@ def test_a_store_that_cannot_be_written_is_said(store: Path, monkeypatch: pytest
     ]
 
 
-def test_a_folder_of_logs_that_cannot_be_made_is_said_and_half_a_run_file_is_none(
+def test_a_folder_of_logs_that_cannot_be_made_is_reported_and_half_a_run_file_is_none(
     store: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()

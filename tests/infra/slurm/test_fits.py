@@ -112,7 +112,7 @@ def test_what_does_not_fit_names_file_key_and_choices() -> None:
         assert problems({}, given) == [f"profile site.toml: pools.h100.{message}"]
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     result = problems({"cores": 9, "walltime": "9-00:00:00"}, {"gres": "gpu:b200"})
     assert [line.split(": ")[1] for line in result] == [
         "pools.cpu.walltime",

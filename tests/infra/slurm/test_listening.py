@@ -58,7 +58,7 @@ def test_the_profiles_interface_or_what_there_is() -> None:
         scheduler_options(profile(scheduler_interface="ib7"), [])
 
 
-def test_a_prefect_server_that_only_we_reach_is_no_use_to_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefect_server_that_only_we_reach_is_not_use_to_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
     check_prefect_server(profile(), {"host": "127.0.0.1"})
     check_prefect_server(profile(scheduler_interface="lo"), {"interface": "lo"})

@@ -78,7 +78,7 @@ def test_no_log_means_that_the_folder_may_not_be_seen(cluster: Cluster) -> None:
     assert "job_logs" in str(cluster.jobs.problem)
 
 
-def test_a_worker_in_between_ends_the_row_and_while_there_is_one_the_pool_goes_on(cluster: Cluster) -> None:
+def test_a_worker_in_between_ends_the_row_and_while_there_is_one_the_pool_continues(cluster: Cluster) -> None:
     cluster.fail("1", "2")
     cluster.jobs.submitted("3")
     worker = cluster.worker("3")
@@ -96,7 +96,7 @@ def test_a_worker_in_between_ends_the_row_and_while_there_is_one_the_pool_goes_o
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "PREEMPTED", "NODE_FAIL", "ended by us"])
-def test_jobs_that_somebody_ended_are_no_failures(cluster: Cluster, state: str) -> None:
+def test_jobs_that_somebody_ended_are_not_failures(cluster: Cluster, state: str) -> None:
     for id_ in "1234":
         if state == "ended by us":
             cluster.jobs.update([job(id_)])
@@ -295,7 +295,7 @@ def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
         now[0] += more_s
         cluster.jobs.update([Job("1", NAME, "PENDING", reason), Job("2", NAME, "PENDING", reason)])
 
-    # a wait that somebody else ends is no problem
+    # a wait that somebody else ends is not a problem
     for reason in ("Resources", "PartitionDown", "ReqNodeNotAvail, May be reserved"):
         for _ in range(5):
             wait(reason, 1000)
@@ -309,7 +309,7 @@ def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
     assert "pools.cpu.cores, pools.cpu.qos in the profile" in text
 
 
-def test_a_wait_for_something_unknown_is_said_once(
+def test_a_wait_for_something_unknown_is_reported_once(
     cluster: Cluster, now: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(5):

@@ -194,7 +194,7 @@ def test_captions_are_translated_and_shown(store: Path, tmp_path: Path, annotate
     assert [clip.get("translation") for clip in clips] == [None, *["訳した"] * 8]
 
 
-def test_what_cannot_be_meant_is_said(store: Path, annotate: Run) -> None:
+def test_what_cannot_be_meant_is_reported(store: Path, annotate: Run) -> None:
     for words, message in (
         ("publish none", "no release none"),
         ("publish --settings /none.toml", "/none.toml does not exist"),

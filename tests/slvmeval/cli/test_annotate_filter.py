@@ -42,6 +42,7 @@ def command(judged_store: Path, run: Run) -> Run:
     return lambda *words, **more: run(*words, "--store", judged_store, **more)
 
 
+@pytest.mark.slow
 def test_from_votes_to_a_filtered_release(
     voted: Release, command: Run, tmp_path: Path, no_more_figures: Callable[[], None]
 ) -> None:
@@ -101,7 +102,7 @@ def test_the_rest_of_the_votes_makes_the_next_version(voted: Release, command: R
     }
 
 
-def test_a_build_goes_on_with_the_unfiltered_release(
+def test_a_build_resumes_with_the_unfiltered_release(
     voted: Release, command: Run, judged_store: Path
 ) -> None:
     command("annotate", "filter", voted.name, code=3)
@@ -122,7 +123,7 @@ def test_a_build_goes_on_with_the_unfiltered_release(
     assert values["retention"][-1]["final"] == 3
 
 
-def test_what_cannot_be_is_said(release: Release, command: Run) -> None:
+def test_what_cannot_be_is_reported(release: Release, command: Run) -> None:
     for words, message in (
         (("filter",), "there are no votes on release"),
         (("filter", "--dry-run", "--campaign", "autumn"), "there are no votes of campaign 'autumn'"),

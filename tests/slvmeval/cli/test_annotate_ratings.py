@@ -64,7 +64,7 @@ def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: l
     assert len(load_ratings(Path(collected["path"]), {DIMENSION: (1, 5)}).rows) == 3
 
 
-def test_what_cannot_be_rated_is_said(tmp_path: Path, videos: list[str], run: Run) -> None:
+def test_what_cannot_be_rated_is_reported(tmp_path: Path, videos: list[str], run: Run) -> None:
     for words, message in (
         (("publish-ratings", "video-bench", "--dimension", "beauty", *videos), "has no dimension 'beauty'"),
         (("publish-ratings", "nothing", *videos), "nothing"),

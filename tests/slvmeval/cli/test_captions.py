@@ -111,7 +111,7 @@ def test_analyses_are_shown_with_what_they_took(store: Store, captions: Run) -> 
     captions("s1", "--clip", "9", code=1)
 
 
-def test_what_cannot_be_compared_is_said(tmp_path: Path, captions: Run) -> None:
+def test_what_cannot_be_compared_is_reported(tmp_path: Path, captions: Run) -> None:
     Store.create(tmp_path / "store")
     assert "this store has no analysis by rules" in captions(code=1).err
     assert "no analysis of source 's1'" in captions("s1", code=1).err

@@ -49,7 +49,7 @@ def test_it_is_named_by_the_plan_the_build_and_the_lists(
     assert f"damaged: {marked}" in planned
     values = run("build", "--dry-run", *site, "--json", code=(0, 3)).json
     assert values["sources"]["damaged"] == [{"source": "film2", "damage": "truncated"}]
-    # a quota that does not do is said, too
+    # a quota that does not do is reported, too
     with monkeypatch.context() as patch:
         patch.setenv("SLVMEVAL_QUOTA_BYTES", "5000")
         assert "5.0 kB are left of the profile's quota_bytes" in run("build", "--dry-run", *site).out

@@ -28,7 +28,7 @@ def profile(folder: Path, *lines: str) -> str:
     return str(path)
 
 
-def test_what_is_wrong_in_the_profile_is_said_before_any_server(tmp_path: Path, run: Run) -> None:
+def test_what_is_wrong_in_the_profile_is_reported_before_any_server(tmp_path: Path, run: Run) -> None:
     # the settings of the runs have to be named
     assert "--profile" in run("deploy", code=2).err
     assert "names no sources" in run("deploy", "--profile", profile(tmp_path), code=1).err
@@ -39,6 +39,7 @@ def test_what_is_wrong_in_the_profile_is_said_before_any_server(tmp_path: Path, 
     assert "Did you mean 'cpu-approx'?" in refusal
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_named_or_does_not_answer(tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

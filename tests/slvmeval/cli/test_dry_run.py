@@ -66,7 +66,7 @@ class Judging:
         self._run("evaluate", *words, *self._words, "--direct", "--workers", "1")
 
     def check(self, judge: str, *words: str) -> str:
-        """Compare what is said with what then happens; return the basis of the estimate."""
+        """Compare what is reported with what then happens; return the basis of the estimate."""
         output = self.dry("-e", judge, *words)
         label = output["rows"][0]["evaluator"]
         served, judged = len(self.plan.counted), self._judged(label)

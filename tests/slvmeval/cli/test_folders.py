@@ -91,7 +91,7 @@ def test_a_file_in_the_way_of_a_folder_is_named(judged_store: Path, tmp_path: Pa
         assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_where_the_summary_cannot_be_is_said_before_the_build(tmp_path: Path, run: Run) -> None:
+def test_where_the_summary_cannot_be_is_reported_before_the_build(tmp_path: Path, run: Run) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "taken").write_text("mine")
     build = ["build", "--direct", "--quiet", "--recipe", "cpu-approx", "--store", tmp_path / "new"]

@@ -47,7 +47,7 @@ def with_frames(built: Built) -> set[str]:
     return {row.title for row in release.sources() if release.store.has(FRAMES, row.frames_id)}
 
 
-def test_the_gallery_goes_on_without_the_videos_of_a_source_that_is_gone(
+def test_the_gallery_continues_without_the_videos_of_a_source_that_is_gone(
     evicted: Built, tmp_path: Path, run: Run
 ) -> None:
     out = tmp_path / "gallery"

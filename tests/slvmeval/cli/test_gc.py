@@ -41,7 +41,7 @@ def kinds(store: Store) -> set[str]:
     return {size.kind for size in kind_sizes(store) if size.count}
 
 
-def test_artifacts_go_only_when_asked(store: Store, run: Run) -> None:
+def test_artifacts_continuely_when_asked(store: Store, run: Run) -> None:
     gc = ("gc", "--store", store.root)
     before = kinds(store)
     assert "0 B freed" in run(*gc).out

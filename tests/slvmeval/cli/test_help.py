@@ -187,7 +187,7 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         ("-s /x --set damaged=conceil", "damaged: must be"),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_any_work(
+def test_what_cannot_be_meant_is_reported_before_any_work(
     words: str, message: str, tmp_path: Path, run: Run
 ) -> None:
     store = tmp_path / "store"

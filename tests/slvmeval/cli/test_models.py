@@ -115,7 +115,7 @@ def test_it_prints_what_was_found_and_exit_codes_say_whether_a_build_would_fail(
     assert check(code=1).err.endswith("error: no GPU is visible to g1\n")
 
 
-def test_missing_weights_and_unknown_recipes_are_said(check: Run) -> None:
+def test_missing_weights_and_unknown_recipes_are_reported(check: Run) -> None:
     error = check(code=1).err
     for name in ("grounding-dino-base", "stable-diffusion-inpainting", "qwen-image-edit-2509", "u2net"):
         assert f"slvmeval models add {name}" in error
@@ -210,7 +210,7 @@ def test_a_job_asks_for_cores_and_memory_in_proportion_to_its_gpus(site: list[st
         (["zzz"], "qwen3-8b"),
     ],
 )
-def test_what_cannot_be_served_is_said(words: list[str], message: str, site: list[str], run: Run) -> None:
+def test_what_cannot_be_served_is_reported(words: list[str], message: str, site: list[str], run: Run) -> None:
     printed = run("serve-llm", *words, *site, code=1)
     assert printed.err.count(message) == 1
     # a name far from all gets the models that can be served

@@ -110,7 +110,7 @@ def test_each_thing_that_is_wrong_says_what_to_change(field: str, value: Any, wo
         assert word in message
 
 
-def test_all_that_is_wrong_is_said() -> None:
+def test_all_that_is_wrong_is_reported() -> None:
     bad = answer(python="2.7.1", driver_error="refused", scratch_error="/x: full", import_errors={"av": "x"})
     assert len(findings("h100", bad)) == 4
 

@@ -97,7 +97,7 @@ def test_a_jury_is_asked_from_stored_answers(judged: Path, run: Run) -> None:
     assert "name two different evaluators" in run(*words, "-e", "coin", code=1).err
 
 
-def test_what_cannot_be_meant_is_said(judged_store: Path, tmp_path: Path, run: Run) -> None:
+def test_what_cannot_be_meant_is_reported(judged_store: Path, tmp_path: Path, run: Run) -> None:
     report = ("report", "--store", judged_store, "--out", tmp_path / "out")
     for words, message in (
         ((), "nobody has judged release"),

@@ -262,7 +262,7 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Ca
     for line, message in (
         ("m,p0,calm,2,me", "already"),
         ("m,p8,calm,much,me", "score: "),
-        ("m,p8,calm,nan,me", "no number"),
+        ("m,p8,calm,nan,me", "not a number"),
         ("m,,calm,2,me", "has no prompt_id"),
     ):
         table.write_text("\n".join([*lines, line, ""]))
@@ -270,7 +270,7 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Ca
     run(*words, tmp_path / "x.parquet", code=1)
 
 
-def test_nothing_there_is_said(tmp_path: Path, planted_suite: Path, run: Run) -> None:
+def test_nothing_there_is_reported(tmp_path: Path, planted_suite: Path, run: Run) -> None:
     Store.create(tmp_path / "store")
     store = ("--store", tmp_path / "store")
     board = ("--out", tmp_path / "out", *store)

@@ -89,7 +89,7 @@ def test_variants_stand_beside_the_suite(
     words = ("suite", "alignment", "--ratings", ratings, "--out", out, "--store", store)
     run(*words, "--variant", "all", "--prompt-suite", prompts)
     table = read(out / "ablations.csv")
-    # the paper's in their order, then the user's; a blur is no variant
+    # the paper's in their order, then the user's; a blur is not a variant
     assert [one["variant"] for one in table] == ["", "baselines", "3-shot", "mine"]
     assert [one["title"] for one in table[:3]] == ["Video-Bench", "Metrics of other benchmarks", "3 shots"]
     for one in table:

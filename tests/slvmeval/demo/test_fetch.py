@@ -85,7 +85,7 @@ class Demo:
         self.film_file = self.folder / "videos/film.mp4"
 
     def fetch(self, *items: DemoItem, index: Path | None = None) -> DemoFiles:
-        """Fetch, and keep the lines that are said."""
+        """Fetch, and keep the lines that are reported."""
         self.lines: list[str] = []
         index_args = ("--no-index", "--find-links", str(index or self.index))
         return fetch_demo(self.folder, index_args=index_args, say=self.lines.append, items=items)

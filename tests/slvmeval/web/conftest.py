@@ -13,7 +13,7 @@ __all__ = ["build_small"]
 
 @pytest.fixture(scope="session", autouse=True)
 def _commands_are_made_once() -> Iterator[None]:
-    """Keep the command that Typer otherwise makes anew, of all our functions, at each call of `main`."""
+    """Keep the command that Typer otherwise makes again, of all our functions, at each call of `main`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield

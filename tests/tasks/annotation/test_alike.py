@@ -19,7 +19,7 @@ from tasks.media.encode import UnitFile, UnitWriter, encode_units
 WIDTH, HEIGHT, FPS = 32, 32, 8.0
 #: Frames of each clip of a source.
 CLIPS = (13, 7, 21, 9, 16, 12)
-#: The first of so many sources take time enough.
+#: The first of this number of sources take time enough.
 FIRST, SOURCES = 4, 40
 
 
@@ -182,7 +182,7 @@ def test_data_that_do_not_say_where_they_end_are_refused(tmp_path: Path) -> None
         write_alike((path, path), (tmp_path / "a.mp4", tmp_path / "b.mp4"), "key")
 
 
-def test_what_is_no_video_is_said(tmp_path: Path) -> None:
+def test_what_is_not_a_video_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.mp4").write_bytes(b"no")
     with pytest.raises(IntegrityError, match="is not a video"):
         write_alike((tmp_path / "x.mp4",) * 2, (tmp_path / "a.mp4", tmp_path / "b.mp4"), "key")

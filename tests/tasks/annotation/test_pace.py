@@ -49,7 +49,7 @@ def test_days_count_alike_however_early_one_looks() -> None:
         assert paced([time for time in work if time <= now], now).per_day == pytest.approx(48)
 
 
-def test_there_is_no_pace_at_once_and_none_without_votes() -> None:
+def test_there_is_not_a_pace_at_once_and_none_without_votes() -> None:
     assert pace([], NOW) is pace([NOW - 29 * MINUTE] * 50, NOW) is None
     assert pace([NOW - 30 * MINUTE], NOW) is not None
 
@@ -108,7 +108,7 @@ def test_times_of_votes() -> None:
 
 
 @given(st.lists(st.integers(min_value=-600, max_value=60 * 24 * 20), max_size=60))
-def test_whatever_comes_the_pace_is_no_nonsense(minutes: list[int]) -> None:
+def test_the_pace_is_always_valid(minutes: list[int]) -> None:
     times = [NOW - minute * MINUTE for minute in minutes]
     estimate = pace(times, NOW)
     if estimate is not None:

@@ -94,7 +94,7 @@ def test_another_database_is_read_from_its_beginning(lite: Desk, store: Store, t
     assert len(VotesStore(store).votes(["autumn"])) == 3
 
 
-def test_a_database_that_was_made_anew_or_brought_back_loses_no_vote(store: Store, tmp_path: Path) -> None:
+def test_a_database_that_was_made_again_or_brought_back_loses_no_vote(store: Store, tmp_path: Path) -> None:
     with open_desk(tmp_path, HandClock()) as desk:
         desk.organiser.publish(CAMPAIGN, TASKS)
         give(desk, "a" * 32, 0)

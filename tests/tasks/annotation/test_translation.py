@@ -73,7 +73,7 @@ def test_the_paper_s_model_is_asked_as_its_makers_advise(tmp_path: Path) -> None
     assert TranslationParameters().model == MODEL == "Qwen/Qwen3-Next-80B-A3B-Instruct-FP8"
 
 
-def test_what_is_no_translation_leaves_the_clip_without(tmp_path: Path) -> None:
+def test_what_is_not_a_translation_leaves_the_clip_without(tmp_path: Path) -> None:
     replies = {
         "One.": (Reply(text="  "), "it is empty"),
         "Two.": (Reply(text="…"), "it has no words"),
@@ -108,7 +108,7 @@ def test_one_failure_harms_no_other_and_is_asked_about_again(tmp_path: Path) -> 
         assert translated(server, tmp_path).texts.keys() == {digest_text(c) for c in CAPTIONS}
 
 
-def test_a_server_that_refuses_all_alike_is_said_at_once(tmp_path: Path) -> None:
+def test_a_server_that_refuses_all_alike_is_reported_at_once(tmp_path: Path) -> None:
     with (
         FaultyServer([Reply(status=400, text="unknown field min_p")]) as server,
         pytest.raises(PrerequisiteError, match="plain_sampling=true"),
@@ -136,7 +136,7 @@ def test_what_a_kill_left_half_written_is_asked_about_again(tmp_path: Path) -> N
 
 
 def test_the_newest_translation_is_shown(tmp_path: Path) -> None:
-    # a thinking model's thoughts are no translation
+    # a thinking model's thoughts are not a translation
     replies = [Reply(text="古い訳"), Reply(text="<think>dog is 犬</think>\n新しい訳")]
     with FaultyServer(replies) as server:
         translated(server, tmp_path, ["A dog."])

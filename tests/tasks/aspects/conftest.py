@@ -19,7 +19,7 @@ from tests.tasks.aspects.planted import ColourDetector, GreyNoise, PlantedModels
 from tests.tasks.aspects.planted_editors import Patch
 
 COLOR = ColorSpec()
-#: What an operation needs else: weights and images that are there.
+#: What an operation needs else: weights and images that exist.
 SMALL_NETWORK: dict[str, Any] = {"model": "u2netp", "backgrounds": "procedural"}
 
 

@@ -206,7 +206,7 @@ def test_the_prompt_tells_of_the_place_without_the_thing(clip: Callable[..., Cli
     _, choice, _ = run(clip(planted(ColourDetector(), inpainter)), **told)
     assert (choice["prompt"], choice["negative"]) == ("view of sky, meadow", "ball")
     assert inpainter.calls[0].items() >= {"prompt": "view of sky, meadow", "negative": "ball"}.items()
-    # words of a caption are no placeholders
+    # words of a caption are not placeholders
     for scene, place in (("a ball game", "nowhere"), ("a {object} {0} place",) * 2):
         analysis = CaptionAnalysis(subject=("ball",), scene=(scene,))
         _, choice, _ = run(clip(planted(ColourDetector(), inpainter), analysis), **told)
@@ -303,7 +303,7 @@ def test_other_braces_are_text() -> None:
         assert OPERATION.parameters(overrides={"prompt": text}).prompt == text
 
 
-def test_what_is_filled_in_is_no_template_itself() -> None:
+def test_what_is_filled_in_is_not_a_template_itself() -> None:
     template = checked_template("{object} in {scene}", ["scene"], ["object"])
     assert filled(template, object="{scene}", scene="{0} %s") == "{scene} in {0} %s"
 

@@ -68,9 +68,9 @@ def test_a_prompt_may_have_the_caption_in_its_text_as_the_paper_s_has() -> None:
 
 def test_what_follows_an_unusable_answer_is_a_parameter() -> None:
     with FaultyServer([Reply("no"), Reply("no")]) as server:
-        analyser(server, {"again": "Once more, since {reason}!", "tries": 2}).analyse(["A ball."])
+        analyser(server, {"again": "Again, since {reason}!", "tries": 2}).analyse(["A ball."])
     said = server.seen[1].body["messages"][-1]["content"]
-    assert said.startswith("Once more, since ")
+    assert said.startswith("Again, since ")
     assert said.endswith("!")
 
 
@@ -243,7 +243,7 @@ def test_any_text_is_an_analysis_or_does_not_fit(text: str) -> None:
         read_analysis(rest, 5, 10)
     except UnusableAnswer:
         return
-    raise AssertionError(f"{text!r} is no analysis")  # no short text is one
+    raise AssertionError(f"{text!r} is not an analysis")  # no short text is one
 
 
 @given(st.lists(st.text(max_size=30), max_size=8))
@@ -270,7 +270,7 @@ def test_all_but_the_server_is_in_the_id() -> None:
     changes: dict[str, Any] = {
         "model": "other/model",
         "prompt": "List what the caption says.",
-        "again": "Once more: {reason}",
+        "again": "Again: {reason}",
         "thinking": False,
         "temperature": 0.0,
         "top_p": 0.9,

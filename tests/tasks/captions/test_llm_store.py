@@ -1,4 +1,4 @@
-"""What the analysis of a source leaves in the store, and how it goes on after a fault or a kill."""
+"""What the analysis of a source leaves in the store, and how it resumes after a fault or a kill."""
 
 from __future__ import annotations
 

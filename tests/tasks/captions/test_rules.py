@@ -141,7 +141,7 @@ def test_results_stand_in_order_and_do_not_depend_on_their_neighbours() -> None:
     assert RulesAnalyser().analyse([]) == []
 
 
-def test_nothing_is_said_twice() -> None:
+def test_nothing_is_reported_twice() -> None:
     outcome = analyse("A red car stands on the left. A red car stands on the left.")
     assert [len(outcome.color), len(outcome.spatial_relationship), len(outcome.subject)] == [1, 1, 1]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tasks.llm.prompt_files import prompt_catalogue, prompt_text
 
-ANALYSIS = "# Video Caption Analysis Prompt List what is said. ```txt <<<|SCENE_CAPTION|>>> ```"
+ANALYSIS = "# Video Caption Analysis Prompt List what is mentioned. ```txt <<<|SCENE_CAPTION|>>> ```"
 DIMENSIONS = (
     "aesthetics", "technical_quality", "appearance_style", "background_consistency", "object_removal",
     "color", "dynamics_degree", "scene", "spatial_relationship", "move_scene",

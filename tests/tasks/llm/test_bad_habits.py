@@ -114,7 +114,7 @@ def test_a_completion_without_a_usable_answer_is_final_and_paid_for(provider: st
 
 @each_provider
 @pytest.mark.parametrize("body", [{}, [], "<html>", {"id": 1, "choices": [], "content": None}])
-def test_what_is_no_completion_at_all_is_asked_three_times(provider: str, body: Any) -> None:
+def test_what_is_not_a_completion_at_all_is_asked_three_times(provider: str, body: Any) -> None:
     habit = Said(change=lambda *_: body)
     (answer,), asked = answered(provider, habit, habit, habit, Said())
     assert (asked, answer.tries, answer.failure) == (4, 3, Failure.SERVER_ERROR), "and one to compare with"

@@ -70,7 +70,7 @@ def test_a_request_says_all_that_was_asked_and_the_answer_all_that_came() -> Non
     assert answer.seconds > 0
 
 
-def test_so_many_are_in_flight_and_each_is_answered_in_its_place() -> None:
+def test_the_number_in_flight_is_limited_and_each_is_answered_in_its_place() -> None:
     together = threading.Barrier(5, timeout=60)
 
     def echo(number: int, body: dict[str, Any]) -> Reply:
@@ -197,7 +197,7 @@ def test_a_server_that_is_down_is_named_and_what_it_answered_was_told() -> None:
         assert part in str(problem.value)
 
 
-def test_a_server_without_time_for_us_is_no_fault_of_the_request() -> None:
+def test_a_server_without_time_for_us_is_not_a_fault_of_the_request() -> None:
     with FaultyServer([Reply(status=429)]) as server, pytest.raises(PrerequisiteError, match="HTTP 429"):
         ask(server, patience_s=0.0)
 

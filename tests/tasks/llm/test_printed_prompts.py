@@ -43,7 +43,7 @@ def test_a_paper_s_prompts_are_found_by_their_sections(tmp_path: Path) -> None:
     assert (taken.paper, taken.missing, taken.mistakes) == ("SLVMEval", (), {})
     texts = taken.texts
     assert len(texts) == 17
-    assert texts["caption-analysis/caption_analysis"].endswith("List what is said. ```txt {caption} ```")
+    assert texts["caption-analysis/caption_analysis"].endswith("List what is mentioned. ```txt {caption} ```")
     assert texts["judges/video_judge_system"] == "Look at both."
     assert texts["judges/video_judge_user"] == "On {dimension}, {description}: {prompt}"
     assert texts["judges/text_judge_user"].endswith("{prompt} {first} {second}")

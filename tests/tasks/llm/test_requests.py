@@ -51,7 +51,7 @@ def words() -> Parts:
 def score(value: Any) -> int:
     result = value.get("score") if isinstance(value, dict) else None
     if not isinstance(result, int) or not 1 <= result <= 5:
-        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{result} is no score from 1 to 5")
+        raise NotJudged(Failure.NOT_UNDERSTOOD, f"{result} is not a score from 1 to 5")
     return result
 
 

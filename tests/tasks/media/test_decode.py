@@ -44,8 +44,8 @@ THREADED = ["plain", "b_pyramid", "variable_rate", "slow_rate", "fragments", "ne
 THREADED += ["matroska", "no_durations", "sound_first", "vp9_hidden_frames", "vp9_mp4", "vp9_variable_rate"]
 THREADED += ["hevc_open_gop", "hevc_layers", "hevc_variable_rate", "av1", "av1_open_gop", "av1_libaom"]
 RATES = [Fraction(1, 2), Fraction(2), Fraction(3), Fraction(30000, 1001), Fraction(24)]
-#: Their time stamps are mended by the ffmpeg command before filtering, which the bare graph below lacks.
-MENDED_CLOCK = {"clock_starts_again", "raw_stream", "same_time_twice", "avi_h264"}
+#: Their time stamps are repaired by the ffmpeg command before filtering, which the bare graph below lacks.
+REPAIRED_CLOCK = {"clock_starts_again", "raw_stream", "same_time_twice", "avi_h264"}
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,7 @@ def test_both_ways_give_the_bytes_of_one_filter_graph_over_all_images(case: Case
     if planned.times_s is not None:
         assert planned.times_s.tolist() == [frame.pts_s for frame in frames.values()]
         assert (planned.first_index, planned.frame_count) == (min(frames), len(frames))
-    if case.name not in MENDED_CLOCK:
+    if case.name not in REPAIRED_CLOCK:
         expected = filtered_frames(path, *planned.size, TURNED.get(case.name, []))
         assert sorted(k for k in expected if k >= 0) == list(frames)
         for k, frame in frames.items():

@@ -159,7 +159,7 @@ def test_other_settings_do_not_mix_unseen(origin: Path, tmp_path: Path) -> None:
         writer.encode([picture(0)])
 
 
-def test_unit_file_names_a_wrong_place_and_what_is_no_video(origin: Path, tmp_path: Path) -> None:
+def test_unit_file_names_a_wrong_place_and_what_is_not_a_video(origin: Path, tmp_path: Path) -> None:
     with UnitFile(origin) as file:
         with pytest.raises(IntegrityError, match="frame 2 of a unit"):
             list(file.packets(2, 2))

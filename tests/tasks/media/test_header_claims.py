@@ -19,7 +19,7 @@ Film = Callable[..., Path]
 
 @pytest.fixture
 def film(ffmpeg: str, tmp_path: Path) -> Film:
-    """Make a film of so many seconds with further arguments of the command."""
+    """Make a film of that length, in seconds, with further arguments of the command."""
 
     def make(name: str, seconds: int, *arguments: str, sound_s: int = 0, size: str = "160x90") -> Path:
         path = tmp_path / name
@@ -46,7 +46,7 @@ def seconds_and_frames(path: Path, **options: object) -> tuple[float, float, int
     return round(before, 1), round(sampler.duration_s, 1), count
 
 
-def test_sound_that_is_longer_and_a_clock_that_starts_late_are_no_length(film: Film) -> None:
+def test_sound_that_is_longer_and_a_clock_that_starts_late_are_not_length(film: Film) -> None:
     long = film("sound.mkv", 4, sound_s=12)
     assert seconds_and_frames(long) == (4.0, 4.0, 4)
     assert round(probe(long).duration_s, 1) == 4.0
@@ -127,7 +127,7 @@ def test_a_part_without_pictures_is_a_reason_of_its_own(film: Film, mode: str) -
     assert seconds_and_frames(path, mode=mode, damaged="conceal")[1:] == (74.0, 74)
 
 
-def test_zeros_behind_a_whole_matroska_file_are_no_part_of_it(film: Film) -> None:
+def test_zeros_behind_a_whole_matroska_file_are_not_part_of_it(film: Film) -> None:
     path = film("whole.mkv", 4)
     path.write_bytes(path.read_bytes() + bytes(50_000))
     assert seconds_and_frames(path) == (4.0, 4.0, 4)

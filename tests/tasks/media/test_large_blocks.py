@@ -44,9 +44,9 @@ print(resident() - before)
     ("rest", "limit"),
     [
         (FREED, 30 << 20),
-        # 147 pages each time it were taken anew
+        # 147 pages each time it were taken again
         ("return_large_blocks(); print(pages_taken(600_000))", 1000),
-        # 1465 pages each time it were mapped anew
+        # 1465 pages each time it were mapped again
         ("keep_large_blocks(); print(pages_taken(6_000_000))", 10_000),
     ],
     ids=["a freed block does not stay", "a frame's block is used again", "a kept block is used again"],

@@ -46,7 +46,7 @@ def test_the_pictures_stay_and_nothing_else(tmp_path: Path, ffmpeg: str, name: s
     assert data.index(b"moov") < data.index(b"mdat")
 
 
-def test_what_is_no_video_is_set_aside(tmp_path: Path) -> None:
+def test_what_is_not_a_video_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "no.mp4").write_bytes(b"no")
     with pytest.raises(SetAside) as caught:
         write_playable(tmp_path / "no.mp4", tmp_path / "out.mp4")

@@ -103,7 +103,7 @@ def test_missing_empty_and_wrong_files(video: Video, ffmpeg: str, tmp_path: Path
     assert reason_of(tmp_path / "no_index.mp4") is Reason.TRUNCATED_VIDEO
 
 
-def test_sound_alone_or_with_a_cover_is_no_video(ffmpeg: str, tmp_path: Path) -> None:
+def test_sound_alone_or_with_a_cover_is_not_a_video(ffmpeg: str, tmp_path: Path) -> None:
     for name in ("sound.m4a", "sound.mp3", "sound.wav", "sound.flac"):
         run(ffmpeg, "-f", "lavfi", "-i", "sine=d=1", tmp_path / name)
         assert reason_of(tmp_path / name) is Reason.NO_VIDEO_STREAM
@@ -209,7 +209,7 @@ def test_length_of_a_raw_stream(tmp_path: Path, ffmpeg: str, ending: str, codec:
     assert (len(list(sampler)), sampler.duration_s) == (20, 4.0)
 
 
-def test_a_name_with_a_line_break_is_said_in_one_line(tmp_path: Path, video: Video) -> None:
+def test_a_name_with_a_line_break_is_reported_in_one_line(tmp_path: Path, video: Video) -> None:
     path = tmp_path / "one\ntwo.mp4"
     path.write_bytes(video("plain").read_bytes()[:-100])
     with pytest.raises(SetAside) as problem:

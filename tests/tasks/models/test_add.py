@@ -95,7 +95,7 @@ def test_built_in_model_is_checked(checkpoint: Path, tmp_path: Path, monkeypatch
     assert ModelHub([models]).path("toy") == place
 
 
-def test_pickled_weights_are_taken_only_when_that_is_said(checkpoint: Path, tmp_path: Path) -> None:
+def test_pickled_weights_are_taken_only_when_that_is_reported(checkpoint: Path, tmp_path: Path) -> None:
     write(checkpoint, {"unet/model.bin": "x"})
     with pytest.raises(UserInputError, match=r"unet/model\.bin holds pickled weights.*--set pickled=true"):
         add_model("mine", checkpoint, tmp_path / "models", kind="detector")
@@ -103,7 +103,7 @@ def test_pickled_weights_are_taken_only_when_that_is_said(checkpoint: Path, tmp_
 
 
 @pytest.mark.parametrize("how", ["copy", "link", "in-place"])
-def test_what_is_no_file_in_a_checkpoint_is_named(how: How, checkpoint: Path, tmp_path: Path) -> None:
+def test_what_is_not_a_file_in_a_checkpoint_is_named(how: How, checkpoint: Path, tmp_path: Path) -> None:
     os.mkfifo(checkpoint / "pipe.json")
     with pytest.raises(UserInputError, match=r"pipe\.json cannot be added \(it is a named pipe"):
         add_model("mine", checkpoint, tmp_path / "models", kind="detector", how=how)
@@ -114,7 +114,7 @@ def test_what_is_no_file_in_a_checkpoint_is_named(how: How, checkpoint: Path, tm
     assert not (tmp_path / "models" / "mine").exists()
 
 
-def test_what_cannot_be_added_is_said(checkpoint: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_added_is_reported(checkpoint: Path, tmp_path: Path) -> None:
     models, empty = tmp_path / "models", tmp_path / "empty"
     empty.mkdir()
     wrong: list[tuple[str, Path, str | None, str]] = [

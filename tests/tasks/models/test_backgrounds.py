@@ -133,13 +133,13 @@ def test_an_empty_folder_says_what_to_put_there(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         # its pair is not made with another image, and no other pair either: without it the set is another one
-        ("a.png", b"no image", r"a\.png cannot be used \(it is no whole picture\): replace"),
-        ("a.parquet", b"PAR1 and no more", r"a\.parquet cannot be used \(it is no whole Parquet file"),
+        ("a.png", b"no image", r"a\.png cannot be used \(it is not a whole picture\): replace"),
+        ("a.parquet", b"PAR1 and no more", r"a\.parquet cannot be used \(it is not a whole Parquet file"),
         ("a.jpg", None, r"a\.jpg cannot be used \(it is a named pipe"),
         ("a.parquet", None, r"a\.parquet cannot be used \(it is a named pipe"),
     ],
 )
-def test_what_is_no_image_is_named(name: str, content: bytes | None, said: str, tmp_path: Path) -> None:
+def test_what_is_not_an_image_is_named(name: str, content: bytes | None, said: str, tmp_path: Path) -> None:
     if content is None:
         os.mkfifo(tmp_path / name)
     else:

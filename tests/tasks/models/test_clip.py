@@ -101,7 +101,7 @@ def test_rows_have_length_1_and_do_not_depend_on_the_batch(clip: Any) -> None:
     assert np.array_equal(clip.texts(texts, 48)[1], clip.texts(texts[1:], 48)[0])
 
 
-def test_a_text_is_cut_where_it_is_said(clip: Any) -> None:
+def test_a_text_is_cut_where_it_is_reported(clip: Any) -> None:
     long = "abcdefgh" * 20
     assert clip.count(long) == 162
     assert (clip.limit, clip.positions) == (48, 256)
@@ -130,7 +130,7 @@ def test_batches_are_halved_out_of_memory(folder: Path, clip: Any, monkeypatch: 
     assert small.batches.size == 2
 
 
-def test_a_folder_that_is_no_clip_is_refused(tmp_path: Path, once: Once) -> None:
+def test_a_folder_that_is_not_a_clip_is_refused(tmp_path: Path, once: Once) -> None:
     from tasks.models.clip import load
     from tests.tiny_models.detector import tiny_detector
 

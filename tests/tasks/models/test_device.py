@@ -16,7 +16,7 @@ from tests.tasks.pairs.synthetic import RECIPE
 
 
 @pytest.fixture(autouse=True)
-def asked_anew() -> Iterator[None]:
+def asked_again() -> Iterator[None]:
     visible_gpus.cache_clear()
     yield
     visible_gpus.cache_clear()

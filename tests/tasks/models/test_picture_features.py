@@ -83,7 +83,7 @@ def test_the_head_gives_the_numbers_of_its_layers(tmp_path: Path, ending: str) -
         head.scores(rows[:, :8])
 
 
-def test_what_is_no_head_or_no_model_of_pictures_is_said(tmp_path: Path) -> None:
+def test_what_is_not_a_head_or_no_model_of_pictures_is_reported(tmp_path: Path) -> None:
     import torch
 
     from tasks.models import aesthetic_head, picture_features

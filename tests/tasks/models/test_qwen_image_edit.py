@@ -194,7 +194,7 @@ def test_it_runs_in_bfloat16_too(checkpoint: Path, editor: Any) -> None:
 
 
 @models
-def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_checkpoint_is_named(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError, match=str(tmp_path)):
         load(tmp_path, "cpu")
     (tmp_path / "model_index.json").write_text("{", encoding="utf-8")

@@ -39,7 +39,7 @@ def test_flow_is_torchvisions_of_the_extended_pictures(tmp_path: Path, large: bo
     assert np.abs(result).max() > 0.1
 
 
-def test_what_is_no_raft_is_said(tmp_path: Path) -> None:
+def test_what_is_not_a_raft_is_reported(tmp_path: Path) -> None:
     import torch
 
     from tasks.models.raft import load

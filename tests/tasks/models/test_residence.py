@@ -25,7 +25,7 @@ MEGABYTE = 1_000_000
 
 
 class Card:
-    """A device of so many megabytes that counts what really lives on it."""
+    """A device of a number of megabytes that counts what really lives on it."""
 
     def __init__(self, megabytes: float, a_picture: int = 0) -> None:
         self.size, self.a_picture = megabytes * MEGABYTE, a_picture * MEGABYTE
@@ -187,7 +187,7 @@ Room = Callable[[int], None]
 
 
 class Inverter(Inpainter):
-    """Inverts pictures where `room` lets it work on so many at once."""
+    """Inverts pictures where `room` lets it work on that number at once."""
 
     def __init__(self, room: Room, requested: int = 8) -> None:
         self.batches = Batches(requested, owner=self)
@@ -215,7 +215,7 @@ class Inverter(Inpainter):
 def for_at_most(
     fits: Callable[[], int], error: Callable[[], Exception] = OutOfMemory
 ) -> Callable[[int], None]:
-    """Return a room for so many pictures at once."""
+    """Return a room for that number of pictures at once."""
 
     def room(pictures: int) -> None:
         if pictures > fits():
@@ -325,7 +325,7 @@ def test_onnxruntime_running_out_of_memory_is_recognised() -> None:
     assert is_out_of_memory(RuntimeException(output))
     assert is_out_of_memory(Fail(output))
     assert not is_out_of_memory(Fail("Invalid input name: x"))
-    # anybody else's words are no proof
+    # anybody else's words are not proof
     assert not is_out_of_memory(ValueError(output))
 
 

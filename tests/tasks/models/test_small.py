@@ -66,7 +66,7 @@ def test_a_hub_fetches_it_where_an_id_depends_on_it(
     assert capsys.readouterr().err.count("fetching toy") == 1
 
 
-def test_where_it_cannot_be_fetched_the_command_is_said(
+def test_where_it_cannot_be_fetched_the_command_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")

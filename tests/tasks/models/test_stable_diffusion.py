@@ -254,7 +254,7 @@ def test_a_compiled_model_paints_the_same(folder: Path, inpainter: Any) -> None:
 
 @pytest.mark.gpu
 def test_it_runs_on_a_gpu(folder: Path) -> None:
-    """With the real weights where the model folder has them: what it paints is no noise."""
+    """With the real weights where the model folder has them: what it paints is not noise."""
     from skimage import data
 
     real = Path(os.environ.get("SLVMEVAL_MODEL_FOLDERS", "")) / "stable-diffusion-inpainting"

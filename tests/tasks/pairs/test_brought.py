@@ -163,7 +163,7 @@ def test_single_frames_are_decoded_on_from_the_one_before(videos: Path, decoded:
     assert {(180, 181), (5, 6)} <= set(decoded.begun)
 
 
-def test_where_all_must_be_decoded_going_on_costs_once(videos: Path, decoded: Decoded) -> None:
+def test_where_all_must_be_decoded_continuing_costs_once(videos: Path, decoded: Decoded) -> None:
     side = VideoSide(videos / "old.mpg", long_side=LONG_SIDE)
     assert side.sampler.mode == "filter_graph"
     count = len(side)
@@ -203,7 +203,7 @@ def test_very_short_videos_need_a_higher_rate(videos: Path) -> None:
     assert caught.value.reason is Reason.NO_FRAMES
 
 
-def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
+def test_what_is_not_a_video_is_reported_when_it_is_touched(videos: Path) -> None:
     with pytest.raises(SetAside) as caught:
         len(VideoSide(videos / "text.mp4"))
     assert caught.value.reason is Reason.NOT_A_VIDEO
@@ -213,14 +213,14 @@ def test_what_is_no_video_is_said_when_it_is_touched(videos: Path) -> None:
     ("change", "message"),
     [
         ({"first": Path("nowhere.mp4")}, "no video nowhere.mp4"),
-        ({"first": Path("/dev/null")}, "/dev/null is no video: it is a device, not a file"),
+        ({"first": Path("/dev/null")}, "/dev/null is not a video: it is a device, not a file"),
         ({"aspect": "colour"}, "did you mean color?"),
         ({"aspect": "xyz"}, "there are aesthetics,"),
         ({"gold": "first"}, "say a, b or tie"),
         ({"fps": Fraction(0)}, "above 0"),
     ],
 )
-def test_mistakes_are_said(videos: Path, change: dict[str, Any], message: str) -> None:
+def test_mistakes_are_reported(videos: Path, change: dict[str, Any], message: str) -> None:
     values: dict[str, Any] = {"prompt": "p", "aspect": "color", "gold": "a"}
     values |= {"first": videos / "film.mp4", "second": videos / "other.mp4"}
     with pytest.raises(UserInputError, match=message):
@@ -278,7 +278,7 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
         ({**LINE, "id": "two", "video_b": "other.mp4"}, "no video .*other.mp4"),
         ({**LINE, "id": "two", "video_b": "http://host/other.mp4"}, "no video .*http"),
         ({**LINE, "id": "two", "video_b": ""}, "video_b: must not be empty"),
-        ({**LINE, "id": "two", "video_b": "deep"}, "deep is no video: it is a folder"),
+        ({**LINE, "id": "two", "video_b": "deep"}, "deep is not a video: it is a folder"),
         ({**LINE, "id": "../two"}, "give the source another id"),
         ({**LINE, "id": "x" * 300}, "shorten it to 200"),
         (LINE, "line 1 has the id 'one' already"),

@@ -99,7 +99,7 @@ def test_clips_that_are_there_are_not_read_again(source: Made, trace: Trace) -> 
 
 @pytest.fixture
 def clip(source: Made, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], ClipFrames]]:
-    """Makes a clip of so many frames, in blocks of two."""
+    """Makes a clip of that number of frames, in blocks of two."""
     monkeypatch.setattr(clip_frames, "BLOCK_FRAMES", 2)
     reader = FrameReader(frames_path(source.store, source.frames_id))
     with reading_thread() as thread:

@@ -189,7 +189,7 @@ def test_fewer_clips_of_the_same_draw_share_their_frames(made: Callable[..., Mad
     assert before < {manifest.id for manifest in source.store.manifests(DEGRADED_CLIP)}
 
 
-def test_a_damaged_pair_file_is_said_so(source: Made) -> None:
+def test_a_damaged_pair_file_is_reported(source: Made) -> None:
     record = source.pair("temporal_flow")
     folder = source.store.artifact_path(PAIR, record.pair_id)
     reseal(folder, content={})

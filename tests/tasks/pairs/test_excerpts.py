@@ -48,7 +48,7 @@ def test_own_position_is_where_the_damage_is_in_the_film(clip: int) -> None:
     assert half.damage_at == pytest.approx(whole.damage_at, abs=0.06)
 
 
-def test_no_room_is_said() -> None:
+def test_no_room_is_reported() -> None:
     with pytest.raises(SetAside, match="too little of the film on one side") as late:
         cut_excerpt(SOURCE, damaged(0), LengthPoint(share=0.5, position="late"), "color")
     assert late.value.reason is Reason.NO_ARRANGEMENT

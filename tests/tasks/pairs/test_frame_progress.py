@@ -25,7 +25,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def run(frames: int, at_once: int, seconds: float, *, always: bool) -> None:
-    """Make a clip's frames, each in so many seconds."""
+    """Make a clip's frames, each in that number of seconds."""
     now = 1000.0
     progress = FrameProgress("color of one", 2, 5, frames, 300, always=always, clock=lambda: now)
     for _ in range(0, frames, at_once):

@@ -149,7 +149,7 @@ def test_on_a_gpu_time_and_memory_are_the_gpus(tmp_path: Path, folder: str, smal
     assert {row.device for row in measured_speeds(tmp_path / "store")} == {report.gpus[0]}
 
 
-def test_what_is_wrong_is_said_before_any_work(tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError) as problem:
         check_gpu(request(tmp_path, tiny_paper(), str(tmp_path)))
     assert all(name in str(problem.value) for name in ("tiny-detector", "tiny-inpainter", "tiny-editor"))
@@ -184,7 +184,7 @@ class NothingMissing(hub_module.ModelCheck):
         return "checksum"
 
 
-def test_a_clip_that_cannot_be_degraded_is_no_failure_of_the_site() -> None:
+def test_a_clip_that_cannot_be_degraded_is_not_a_failure_of_the_site() -> None:
     about = CheckedAspect(aspect="a", operation="o", pool="h100", device="cpu", problem="nothing found")
     assert not GpuCheckReport(aspects=(about,)).failed
     assert GpuCheckReport(aspects=(about.model_copy(update={"blocked": True}),)).failed

@@ -130,7 +130,7 @@ def test_everything_leaves_only_when_asked_and_nothing_stays_behind(small: Small
     left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.mp4")}
     assert len(left) == 5
     assert left.items() <= made.items()
-    # an interrupted export is no data set
+    # an interrupted export is not a data set
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tasks.publish.export.write_low", full)
         with pytest.raises(OSError, match="no space"):
@@ -145,7 +145,7 @@ def test_with_nothing_to_pass_on_the_recipe_remains(
 ) -> None:
     sources = [row.model_copy(update={"redistributable": False}) for row in small.release.sources()]
     monkeypatch.setattr(Release, "sources", lambda self: sources)
-    # opened anew: one that other tests have used keeps the sources that it has read
+    # opened again: one that other tests have used keeps the sources that it has read
     result = export_release(small.store, Release.open(small.store, small.release.name), tmp_path)
     assert result.recipe_only
     kept = {"README.md", "LICENSE.md", "recipe.json", "export.json"}

@@ -129,7 +129,7 @@ def test_a_click_on_a_time_line_goes_there(page: Any) -> None:
     assert page.evaluate(TIMES)[1] == pytest.approx(30, abs=0.5)
 
 
-def test_a_removed_clip_is_said_to_be_removed(page: Any) -> None:
+def test_a_removed_clip_is_reported_as_removed(page: Any) -> None:
     open_source(page, "Comprehensiveness")
     page.wait_for_selector("#low-veil:not([hidden])")
     assert text(page, "#low-veil") == "This clip was removed here."
@@ -240,7 +240,7 @@ def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
     assert "contrast = -0.8" in text(page, "#facts")
 
 
-def test_a_missing_video_is_said_to_be_missing(
+def test_a_missing_video_is_reported_as_missing(
     open_page: Callable[..., Any], told: list[str], small: Any, tmp_path: Path
 ) -> None:
     write_gallery(small.store, small.release, tmp_path / "pages")

@@ -46,7 +46,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 def first_right(count: int, rest: Kept = "low") -> Answers:
-    """Give answers that are right on the first so many films."""
+    """Give answers that are right on the first films."""
     return lambda record, _order: "high" if int(record.source_id[-2:]) < count else rest
 
 
@@ -353,7 +353,7 @@ def test_latex_is_well_formed(report: ReleaseReport) -> None:
     assert environments(main) == ["tabular"]
     assert r"\textbf{94.4}" in main
     assert r"\underline{80.0}" in main
-    columns = len(report.matrix.evaluators) + 1
+    columns = len(report.matrix.evaluators) + 2
     for line in main.splitlines():
         if line.endswith(r"\\"):
             assert len(re.findall(r"(?<!\\)&", line)) == columns - 1

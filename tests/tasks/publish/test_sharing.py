@@ -95,7 +95,7 @@ def the_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetHub]:
 
 @pytest.fixture
 def hub(the_hub: DatasetHub, monkeypatch: pytest.MonkeyPatch) -> DatasetHub:
-    """An empty hub, which is asked by this process: each program of its own would load the library anew."""
+    """An empty hub, which is asked by this process: each program of its own would load the library again."""
     for kept in (the_hub.repositories, the_hub.objects, the_hub.uploaded, the_hub.downloaded):
         kept.clear()
     the_hub.breaks_after = None
@@ -213,7 +213,8 @@ def test_an_upload_that_broke_off_sends_the_rest(exported: Path, hub: DatasetHub
     assert (len(hub.uploaded), hub.dataset(DEMO).commits) == (sent, commits)
 
 
-def test_a_killed_pull_goes_on(
+@pytest.mark.slow
+def test_a_killed_pull_continues(
     release: Release, exported: Path, hub: DatasetHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the hub's client in a program of its own, as users have it."""

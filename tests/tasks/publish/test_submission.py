@@ -116,7 +116,9 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
         (lambda v: v.pop("card"), "card: is missing"),
     ],
 )  # fmt: skip
-def test_what_is_not_in_order_is_said(release: Release, tmp_path: Path, change: Change, said: str) -> None:
+def test_what_is_not_in_order_is_reported(
+    release: Release, tmp_path: Path, change: Change, said: str
+) -> None:
     path = changed(written(release, tmp_path / "one.json"), change)
     with pytest.raises(UserInputError, match=said):
         check_submission(path, release)
@@ -170,7 +172,7 @@ def test_a_file_that_is_none(
     assert len(str(told.value)) < 2_000
 
 
-def test_answers_of_two_judges_are_no_submission(release: Release) -> None:
+def test_answers_of_two_judges_are_not_submission(release: Release) -> None:
     rows = [row for name in ("one", "two") for row in judged(name, release.pairs(), skilled(name, 0.9))]
     with pytest.raises(UserInputError, match=r"answers of one evaluator .* here are one .*, two"):
         make_submission(release, rows, CARD, PRICES)

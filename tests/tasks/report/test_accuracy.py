@@ -8,7 +8,7 @@ from tasks.statistics.intervals import ClusteredInterval, wilson_interval
 
 
 def compared(right: float | None, sources: int = 40) -> tuple[float, ClusteredInterval] | None:
-    """Return an accuracy of so many sources with its interval."""
+    """Return an accuracy of that number of sources with its interval."""
     wilson = wilson_interval(right, sources)
     if right is None or wilson is None:
         return None

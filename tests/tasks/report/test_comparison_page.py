@@ -85,7 +85,7 @@ def test_few_sources_are_called_few() -> None:
     assert any("The judged pairs are of 5 sources," in sentence for sentence in verdict(made))
 
 
-def test_equal_answers_are_no_difference() -> None:
+def test_equal_answers_are_not_difference() -> None:
     made = compare_evaluators(judged({"a": {"color": GOOD}, "b": {"color": GOOD}}), "a", "b")
     row = made.aspects[0]
     assert (row.better, row.pairs_for_seen, row.pairs_for_asked, row.comparison.p) == (None, None, None, 1)
@@ -112,7 +112,7 @@ def test_the_page_and_its_files() -> None:
         ("good bad", (0.0,), "a difference of 0 points: give one between 0 and 100"),
     ],
 )
-def test_what_cannot_be_compared_is_said(names: str, asked: tuple[float, ...], message: str) -> None:
+def test_what_cannot_be_compared_is_reported(names: str, asked: tuple[float, ...], message: str) -> None:
     with pytest.raises(UserInputError, match=message):
         compare_evaluators(CLEAR, *names.split(), *asked)
 

@@ -67,7 +67,7 @@ def test_three_that_err_on_different_films_are_right_together(wide: Release, tmp
     assert {given.get("id") for _, given in Elements(page).found} >= {"juries"}
 
 
-def test_people_and_evaluators_with_few_answers_are_no_members(wide: Release) -> None:
+def test_people_and_evaluators_with_few_answers_are_not_members(wide: Release) -> None:
     right = wrong_on()
     rows = members(wide, ["a", "b"])
     rows += judged(PEOPLE[0], wide.pairs(), right, settings=PEOPLE[1])  # type: ignore[arg-type]

@@ -12,16 +12,19 @@ import pytest
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.release import Release
 from storage_schemas.votes import VotesStore
-from tasks.report.accuracy import Matrix
+from tasks.report.accuracy import Matrix, marked_cells
 from tasks.report.judged_release import JudgedRelease, load_judged_release
-from tasks.report.paper_tables import PaperPiece, paper_document, paper_pieces
+from tasks.report.paper_tables import PaperPiece, accuracy_latex, paper_document, paper_pieces
 from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.systems import ASPECT_ORDER, systems_of
 from tasks.report.table import Column, Table
+from tasks.statistics.cells import cell_of
 from tasks.votes.release_votes import read_release_votes
 from tests.papers.tables import printed, rows
 from tests.tasks.publish.judging import build_wide, judged, scored, skilled
 from tests.tasks.report.latex_source import columns_of, environments, lines_of, plain_text
+from tests.tasks.statistics import making
+from tests.tasks.statistics.making import Outcome
 from tests.tasks.votes.voting import votes_on
 
 
@@ -231,3 +234,12 @@ def test_table_1_has_the_papers_other_sets_and_who_was_annotated_by_people(repor
     assert "Set & Human annotation & Aspects" in piece.latex
     assert re.search(r"UVE-Bench & yes & 15 & .*1,045 & 293 & 6\.1", piece.latex)
     assert re.search(r"VBench Long & no & 16 & .*-- & 944 & -- ", piece.latex)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "printed_as"),
+    [(["right"] * 3, "100.0"), (["wrong"] * 3, "0.0"), (["right", "right", "wrong"], r"66.7$\pm$53.3")],
+)
+def test_accuracy_latex_has_no_interval_without_a_width(outcomes: list[Outcome], printed_as: str) -> None:
+    (shown,) = marked_cells([cell_of(making.scored(outcomes))], "paper")
+    assert accuracy_latex(shown) == printed_as

@@ -361,7 +361,7 @@ def test_a_table_that_is_none_is_one_line(tmp_path: Path, content: str, line: st
     assert (published.problems, published.values) == ((line,), ())
 
 
-def test_a_file_that_is_not_there_is_said_with_what_to_write() -> None:
+def test_a_file_that_is_not_there_is_reported_with_what_to_write() -> None:
     with pytest.raises(UserInputError, match=r"--against papr: No such file.*; write paper, or the path"):
         read_published("papr")
 

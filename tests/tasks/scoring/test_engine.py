@@ -97,7 +97,7 @@ def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_a_limit_is_kept_and_the_next_run_goes_on(
+def test_a_limit_is_kept_and_the_next_run_continues(
     paid: Harness, folder: Path, limit: dict[str, float], asked: int
 ) -> None:
     script = Script()
@@ -387,7 +387,7 @@ def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Pat
     assert other.spending.counts()[NAME]["reserved_usd"] == 0
 
 
-def test_what_expires_is_left_and_handed_over_anew(kind: Harness, folder: Path) -> None:
+def test_what_expires_is_left_and_handed_over_again(kind: Harness, folder: Path) -> None:
     provider = FakeProvider()
     provider.expired, provider.ready = True, {"key0"}
     script = Script(form=provider.form)

@@ -26,7 +26,9 @@ TALK = {"conversation": [{"step": "look", "answer": "No JSON.", "failure": "not_
 
 def failure(**fields: Any) -> NotJudged:
     usage = Usage(others=(ModelUsage("toy", 3, 4),))
-    return NotJudged(Failure.NOT_UNDERSTOOD, "look: the answer is no JSON", "No JSON.", usage=usage, **fields)
+    return NotJudged(
+        Failure.NOT_UNDERSTOOD, "look: the answer is not JSON", "No JSON.", usage=usage, **fields
+    )
 
 
 class Unable(Scripted, PairwiseJudge):
@@ -109,7 +111,7 @@ def row(kind: Judging, high: str = "h", low: str = "l") -> tuple[Judgement, Mapp
 def test_the_conversation_of_a_failed_judgement_is_in_its_row(folder: Path) -> None:
     made, details = row(judging(folder, Unable()))
     assert made.failure is Failure.NOT_UNDERSTOOD
-    assert (made.message, made.raw) == ("look: the answer is no JSON", "No JSON.")
+    assert (made.message, made.raw) == ("look: the answer is not JSON", "No JSON.")
     assert details == TALK
     assert (made.tokens_in, made.tokens_out, made.cost_usd) == (3, 4, 7.0)
 

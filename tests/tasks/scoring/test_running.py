@@ -270,7 +270,7 @@ def test_limits_count_what_is_under_way(tmp_path: Path) -> None:
     spending.count("b", row(0.9), 0.4, 10)
     counts = spending.counts()["b"]
     assert (counts["usd"], counts["reserved_usd"]) == (0.9, 0)
-    assert spending.reserve("free", 0.0, 0), "what costs nothing goes on"
+    assert spending.reserve("free", 0.0, 0), "what costs nothing continues"
     spending.count("free", row(0.3, 10), 0.0, 0)
     assert not spending.reserve("free", 0.0, 0), "it was not free"
     for reason in ("another reason", "a later reason"):

@@ -86,7 +86,7 @@ def test_malformed_lines_are_named(row: Any, says: str = "") -> None:
         ('{"start_s": 1' + "0" * 5000 + "}", "a number with thousands of digits"),
     ],
 )
-def test_why_a_line_is_malformed_is_said_in_the_users_words(row: str, says: str) -> None:
+def test_why_a_line_is_malformed_is_reported_in_the_users_words(row: str, says: str) -> None:
     test_malformed_lines_are_named(row, says)
 
 

@@ -135,14 +135,14 @@ def test_a_loop_of_links_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["licences.jsonl", CATEGORIES_NAME])
-def test_a_link_to_nothing_is_no_missing_file(tmp_path: Path, name: str) -> None:
+def test_a_link_to_nothing_is_not_a_missing_file(tmp_path: Path, name: str) -> None:
     write_video(tmp_path, "good.mp4")
     (tmp_path / name).symlink_to("elsewhere")
     with pytest.raises(UserInputError, match=rf"{name} cannot be read"):
         scan(tmp_path)
 
 
-def test_what_is_no_file_is_refused_and_holds_nothing_up(tmp_path: Path) -> None:
+def test_what_is_not_a_file_is_refused_and_holds_nothing_up(tmp_path: Path) -> None:
     write_video(tmp_path, "good.mp4")
     write_video(tmp_path, "piped.mp4", clips=None)
     os.mkfifo(tmp_path / "piped.jsonl")

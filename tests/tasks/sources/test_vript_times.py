@@ -49,7 +49,7 @@ def test_time_codes_and_a_spelling_of_ones_own() -> None:
     assert parse_time(float("nan")) is None
 
 
-def test_durations_are_added_up_where_there_is_no_cut_meta(layout: Layout) -> None:
+def test_durations_are_added_up_where_there_is_not_a_cut_meta(layout: Layout) -> None:
     layout.captions(VID, captions(VID, ["A cat.", "A dog."]))
     layout.video(VID)
     layout.pack("vript_long_videos_clips/clips_1_of_9.zip", {f"{VID}/{VID}_asr.jsonl": asr(VID, 3.5, 2.0)})

@@ -65,7 +65,7 @@ def judgement(of: TrialPair, preferred: Preferred | None, **more: Any) -> Judgem
     return Judgement(**{**values, "preferred": preferred, **more})
 
 
-#: Enough for properties of small tables; a busy machine is no failure.
+#: Enough for properties of small tables; a busy machine is not a failure.
 few = settings(max_examples=40, deadline=None)
 outcomes = st.sampled_from(("right", "wrong", "tie", "failed"))
 both_orders = st.lists(st.tuples(outcomes, outcomes), min_size=1, max_size=30)

@@ -29,7 +29,7 @@ def test_a_cell_by_hand() -> None:
     assert (cell.expected, cell.not_asked, cell.coverage) == (12, 4, 7 / 12)
 
 
-def test_first_in_one_order_and_silence_in_the_other_is_no_accuracy() -> None:
+def test_first_in_one_order_and_silence_in_the_other_is_not_accuracy() -> None:
     cell = cell_of(judged([("right", "failed")] * 20))
     assert (cell.accuracy, cell.coverage, cell.bounds) == (None, 0.5, Interval(0.5, 1.0))
 

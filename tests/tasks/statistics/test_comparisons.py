@@ -58,7 +58,7 @@ def of_sources(differences: list[list[int]]) -> Comparison:
     return compare(trials["a"], trials["b"])
 
 
-def test_copies_of_a_source_are_no_evidence() -> None:
+def test_copies_of_a_source_are_not_evidence() -> None:
     once, often = of_sources([[1]] * 5 + [[-1]]), of_sources([[1] * 8] * 5 + [[-1] * 8])
     assert (once.p, often.p) == (pytest.approx(2 * 7 / 64), pytest.approx(2 * 7 / 64))
     assert often.effective_pairs == pytest.approx(48 * 5 / 47)

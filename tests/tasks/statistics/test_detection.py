@@ -87,7 +87,7 @@ def test_an_observer_that_sees_has_no_false_alarms_beyond_chance() -> None:
     assert found.beyond_edit.low > 1
     assert found.bias is not None
     assert found.bias.value == pytest.approx(0)
-    # no two sources differ, which is no certainty
+    # no two sources differ, which proves nothing
     assert found.bias.high == pytest.approx(-(found.bias.low or 0))
     assert found.bias.high > 0.05
 

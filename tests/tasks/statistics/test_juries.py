@@ -149,7 +149,7 @@ def test_the_intervals_of_agreement() -> None:
         assert 0.04 / 0.1875 in known(interval)
         assert known(interval).high - known(interval).low < 0.4
     assert error_agreement(ballots([[1, -1], [1, 1]], 2)).kappa_interval is None
-    # one that is always right has a kappa of 0 whichever source is deleted, which is no certainty
+    # one that is always right has a kappa of 0 whichever source is deleted, which proves nothing
     constant = error_agreement(ballots([[1, 1], [1, -1]] * 4))
     assert (constant.kappa, constant.kappa_interval) == (0, None)
     assert error_agreement(ballots(np.empty((0, 2)))).pairs == 0

@@ -142,7 +142,7 @@ def test_units_of_one_source_hang_together() -> None:
     assert alpha_of(rows, "ABC", key=("k",), cluster=dict.fromkeys(cluster, 1)).interval is None
 
 
-def test_what_is_no_answer_is_refused() -> None:
+def test_what_is_not_an_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="'D' is none of the values A, B, C"):
         alpha_of(answers(["DA"]), ("A", "B", "C"))
     with pytest.raises(ValueError, match="0 answers twice on 000"):

@@ -42,7 +42,7 @@ def test_intervals_that_touch_are_one() -> None:
     assert merged([(5, 8), (1, 3), (3, 4), (6, 7), (9, 9)]) == [(1, 4), (5, 8)]
 
 
-def test_what_is_no_interval_or_overlap() -> None:
+def test_what_is_not_an_interval_or_overlap() -> None:
     for span in ((3, 2), (0, float("inf")), (float("nan"), 1)):
         with pytest.raises(ValueError, match="an interval from"):
             localise([span], [])

@@ -41,7 +41,9 @@ def test_same_pairs_need_fewer_than_different_ones() -> None:
 
 @few
 @given(st.integers(5, 5000), st.floats(0.05, 1), st.integers(1, 12) | st.integers(1, 5000))
-def test_what_is_shown_needs_so_many_pairs(pairs: int, discordant: float, against_chance: int) -> None:
+def test_the_number_of_pairs_that_shows_a_difference(
+    pairs: int, discordant: float, against_chance: int
+) -> None:
     def needed(accuracy: float) -> float:
         spread = 1.959964 * 0.5 + 0.841621 * math.sqrt(accuracy * (1 - accuracy))
         return (spread / (accuracy - 0.5)) ** 2
@@ -64,7 +66,7 @@ def test_what_cannot_be_shown_or_makes_no_sense() -> None:
     assert accuracy_shown(3) is difference_shown(2, 0.3) is difference_shown(100, 0.0) is None
     with pytest.raises(ValueError, match="no difference"):
         pairs_for_two_evaluators(0.0, 0.5)
-    with pytest.raises(ValueError, match=r"1\.2 is no share"):
+    with pytest.raises(ValueError, match=r"1\.2 is not a share"):
         accuracy_shown(100, chance=1.2)
     with pytest.raises(ValueError, match=r"difference of 0\.4 with only 0\.3"):
         pairs_for_two_evaluators(0.4, 0.3)

@@ -67,7 +67,7 @@ def test_an_even_majority_is_as_right_as_the_odd_one_below(letters: str, data: s
 
 
 def test_flips_count_within_an_order_and_by_pair() -> None:
-    # the orders of pair 0 disagree, its repeats do not; a failure is no answer; one answer is no repeat
+    # the orders of pair 0 disagree, its repeats do not; a failure is not an answer, one answer not a repeat
     pairs = repeated_pairs(asked("rrr/www", "rrw/rrr", "rwf/rrr", "r/r", "rr/ff"))
     assert [one.pair.pair_id for one in pairs] == ["pair-0", "pair-1", "pair-2"]
     assert [one.flip_rate for one in pairs] == pytest.approx([0, 1 / 3, 1 / 2])

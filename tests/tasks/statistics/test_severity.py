@@ -15,7 +15,7 @@ SEED = 3
 
 
 def graded(rights: dict[int, int], of: int = 20) -> list[Trial]:
-    """So many of each level's pairs are right; sources are shared by the levels, one pair each."""
+    """That number of each level's pairs are right; sources are shared by the levels, one pair each."""
     return [
         trial(pair(source, pair_id=f"{source}-{clips}", clips=clips), "right" if source < right else "wrong")
         for clips, right in rights.items()

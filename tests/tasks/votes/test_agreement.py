@@ -50,7 +50,7 @@ def test_the_worker_who_stands_apart() -> None:
     assert result["worker0"].answers == 20
 
 
-def test_there_is_no_alpha_of_one_pair() -> None:
+def test_there_is_not_an_alpha_of_one_pair() -> None:
     one = [vote("film/1", worker, letter) for worker, letter in zip("abc", "AAC", strict=True)]
     two = [*one, *(vote("film/2", worker, letter) for worker, letter in zip("abc", "CCC", strict=True))]
     assert [row.ratings.alpha for row in agreement(one)] == [None, None]

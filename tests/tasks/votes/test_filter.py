@@ -188,7 +188,7 @@ def test_a_control_is_decided_by_weighed_votes_too() -> None:
     weighed = FilterRule(until_certain=True)
     assert control_verdict(["C"] * 5, weighed, 0.01) is FilterVerdict.KEPT
     assert control_verdict(["A"] * 5, weighed, 0.99) is FilterVerdict.EXCLUDED_UNEQUAL
-    # weak damage is no clear damage, and still damage
+    # weak damage is not clear damage, and still damage
     assert control_verdict(["B"] * 5, weighed, 0.004) is FilterVerdict.EXCLUDED_UNEQUAL
 
 

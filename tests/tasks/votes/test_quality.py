@@ -277,7 +277,7 @@ def test_low_accuracy_flags_at_the_threshold_and_from_enough_tasks_on(
     assert odd(gold).flags == ((Flag.INACCURATE,) if flagged else ())
 
 
-def test_check_tasks_are_no_pairs_of_the_papers_indicators() -> None:
+def test_check_tasks_are_not_pairs_of_the_papers_indicators() -> None:
     votes = [vote(f"film/{n}~equal", name, gold=True) for n in range(12) for name in (*GOOD, "odd")]
     worker = odd(votes)
     assert (worker.votes, worker.easy, worker.solvable, worker.gold) == (12, 0, 0, 0)

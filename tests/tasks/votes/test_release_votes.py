@@ -98,7 +98,7 @@ def test_votes_are_weighed_where_the_campaign_says_so(voted: Release) -> None:
     assert weighed.rule == FilterRule(until_certain=True, drop_excluded=True)
     assert [one.kept for one in weighed.outcomes] == [number % 3 != 2 for number in range(12)]
     assert {one.verdict for one in weighed.outcomes} == {FilterVerdict.KEPT, FilterVerdict.EXCLUDED_UNCLEAR}
-    assert len(weighed.votes) == 60, "check tasks tell about workers and are no votes"
+    assert len(weighed.votes) == 60, "check tasks tell about workers and are not votes"
     # a recipe's rule counts the same votes
     again = people_of(voted, rule=FilterRule(most_c=2))
     assert sum(one.kept or False for one in again.outcomes) == 8
@@ -119,7 +119,7 @@ def test_campaigns_that_differ_are_filtered_by_the_recipes_rule(voted: Release) 
     store.keep_rules("spring", None, "strict")
     counted = people_of(voted, ["spring"])
     assert not counted.rule.until_certain
-    # a damaged rule is no rule
+    # a damaged rule is not a rule
     store.keep_rules("spring", CERTAIN, "strict")
     (file,) = (store.path / "rules").iterdir()
     file.write_bytes(file.read_bytes().replace(b"true", b"True"))

@@ -145,35 +145,37 @@ def add_login(app: FastAPI, login: Login) -> None:
     """Add the pages for logging in and out."""
 
     def login_form(
-        request: Request, go_on: str, name: str = "", problem: str = "", status: int = 200
+        request: Request, next_page: str, name: str = "", problem: str = "", status: int = 200
     ) -> Response:
-        target = local_path(go_on, ROOT)
+        target = local_path(next_page, ROOT)
         return page(
-            request, "login", "Organiser", status=status, go_on=target, typed_name=name, problem=problem
+            request, "login", "Organiser", status=status, next_page=target, typed_name=name, problem=problem
         )
 
     @app.get("/login")
-    def login_page(request: Request, go_on: str = "") -> Response:
+    def login_page(request: Request, next_page: str = "") -> Response:
         if request.state.session is not None:
-            return RedirectResponse(local_path(go_on, ROOT), 303)
-        return login_form(request, go_on)
+            return RedirectResponse(local_path(next_page, ROOT), 303)
+        return login_form(request, next_page)
 
     @app.post("/login")
     async def log_in(request: Request, fields: Annotated[Forms, Depends(form)]) -> Response:
         # nothing is awaited here, so that attempts from one address are counted one after the other
-        go_on, name = fields.get("go_on", ""), clean_name(fields.get("name", ""))
+        next_page, name = fields.get("next_page", ""), clean_name(fields.get("name", ""))
         wait_s = login.wait_s(request)
         if wait_s:
             problem = f"Too many wrong secrets: try again in {int(wait_s) + 1} seconds."
-            answer = login_form(request, go_on, name, problem, 429)
+            answer = login_form(request, next_page, name, problem, 429)
             answer.headers["Retry-After"] = str(int(wait_s) + 1)
             return answer
         role = login.role(request, fields.get("secret", ""))
         if role is None:
-            return login_form(request, go_on, name, "This is not the secret.", 403)
+            return login_form(request, next_page, name, "This is not the secret.", 403)
         if not name:
-            return login_form(request, go_on, name, "Enter your name: decisions are recorded with it.", 422)
-        welcome = RedirectResponse(local_path(go_on, ROOT), 303)
+            return login_form(
+                request, next_page, name, "Enter your name: decisions are recorded with it.", 422
+            )
+        welcome = RedirectResponse(local_path(next_page, ROOT), 303)
         login.begin(welcome, name, role)
         return welcome
 

@@ -195,18 +195,18 @@ def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Res
     New pages are therefore behind the login by default.
     """
 
-    async def guard(request: Request, go_on: Next) -> Response:
+    async def guard(request: Request, call_next: Next) -> Response:
         path = _below(request)
         request.state.session = login.session(request)
         if request.state.session is None and path != "/login" and not path.startswith("/assets/"):
             address = path + (f"?{request.url.query}" if request.url.query else "")
             # form data does not survive the login: the form's page is opened again
             page = address if request.method == "GET" else path.rpartition("/")[0] or "/"
-            return RedirectResponse(f"{root}/login?go_on={quote(root + page)}", 303)
+            return RedirectResponse(f"{root}/login?next_page={quote(root + page)}", 303)
         session = request.state.session
         if session is not None and session.role == "checker" and not _CHECKER.fullmatch(path):
             return RedirectResponse(f"{root}/", 303)
-        answer = await go_on(request)
+        answer = await call_next(request)
         # the browser then reports a form's origin to us, and nothing to other sites
         answer.headers["Referrer-Policy"] = "same-origin"
         return answer

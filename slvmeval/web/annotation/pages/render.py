@@ -46,7 +46,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
                  ``play``, ``level`` for the rest)
     ``done``     ``code`` (completion code), ``answered`` (number of tasks answered), ``sum`` (their
                  pay, or empty), ``back`` (the platform's address to return to, or empty)
-    ``refused``  ``reason``, ``message``, ``go_on`` (URL or None)
+    ``refused``  ``reason``, ``message``, ``next_page`` (URL or None)
     ===========  ==========================================================================================
 
     Parameters
@@ -100,7 +100,7 @@ def _island(words: Any, data: dict[str, Any]) -> dict[str, Any]:
         "csrf": data["csrf"],
         "words": {**words["script"], **own},
         "refused": refused,
-        "go_on": words["refused"]["go_on"],
+        "next_page": words["refused"]["next_page"],
     }
 
 

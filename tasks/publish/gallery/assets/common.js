@@ -1,4 +1,4 @@
-// What all pages share: elements, numbers, the colour theme, the help. Text from the data only ever
+// What all pages share: elements, numbers, the help. Text from the data only ever
 // becomes text nodes.
 "use strict";
 
@@ -43,29 +43,6 @@ const gallery = (() => {
   const number = (value) => value.toLocaleString("en");
   const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
-  /** The page's colours: the reader's choice, else the system's. */
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  function theme() {
-    return document.documentElement.dataset.theme || (dark.matches ? "dark" : "light");
-  }
-  function setTheme(name) {
-    document.documentElement.dataset.theme = name;
-    try { localStorage.setItem("slvmeval-theme", name); } catch { /* a browser may forbid it for files */ }
-    showTheme();
-  }
-  function showTheme() {
-    const button = byId("theme");
-    if (!button) return;
-    const other = theme() === "dark" ? "light" : "dark";
-    button.textContent = other === "dark" ? "☾" : "☀";
-    button.setAttribute("aria-label", `Change to ${other} colours`);
-    button.title = `Change to ${other} colours (t)`;
-  }
-  try {
-    const kept = localStorage.getItem("slvmeval-theme");
-    if (kept === "dark" || kept === "light") document.documentElement.dataset.theme = kept;
-  } catch { /* as above */ }
-
   /** Call the function that belongs to a key, unless the reader is typing. */
   function keys(actions) {
     document.addEventListener("keydown", (event) => {
@@ -83,12 +60,9 @@ const gallery = (() => {
 
   document.addEventListener("DOMContentLoaded", () => {
     const help = byId("help");
-    byId("theme").addEventListener("click", () => setTheme(theme() === "dark" ? "light" : "dark"));
     byId("help-open").addEventListener("click", () => help.showModal());
     help.addEventListener("click", (event) => { if (event.target === help) help.close(); });
-    dark.addEventListener("change", showTheme);
-    showTheme();
-    keys({ "?": () => help.showModal(), t: () => setTheme(theme() === "dark" ? "light" : "dark") });
+    keys({ "?": () => help.showModal(), t: pageTheme.toggle });
   });
 
   const data = () => JSON.parse(byId("data").textContent);

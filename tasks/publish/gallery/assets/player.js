@@ -107,7 +107,7 @@
     }
 
     run(video) {
-      // a play() that a pause or a new file overtakes is no error
+      // a play() that a pause or a new file overtakes is not an error
       video.play().catch((problem) => { if (problem.name !== "AbortError") this.pause(); });
     }
 

@@ -95,7 +95,9 @@ def test_a_run_of_the_flow(
         ({"settings": ("prompts=/nowhere",)}, "/nowhere is not a folder"),
     ],
 )
-def test_what_does_not_fit_is_said_before_any_work(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+def test_what_does_not_fit_is_reported_before_any_work(
+    tmp_path: Path, change: dict[str, Any], why: str
+) -> None:
     given = {"videos": str(tmp_path), "out": str(tmp_path / "p"), "store": str(tmp_path / "s")}
     with pytest.raises(UserInputError, match=why):
         make_prompts(**{**given, **change})

@@ -100,7 +100,7 @@ def test_from_videos_to_a_table(
     assert (tmp_path / "tables" / "prompt-complexity.tex").is_file()
 
 
-def test_more_tries_go_on_where_no_answer_fitted(tmp_path: Path, ffmpeg: str, run: Run) -> None:
+def test_more_tries_continue_where_no_answer_fitted(tmp_path: Path, ffmpeg: str, run: Run) -> None:
     short_film(ffmpeg, tmp_path / "videos" / "v.mp4", 1.0)
     author = Author(lambda step, text, count: {"description": 5} if step == "describe" else None)
     with FaultyServer(author) as server:
@@ -113,7 +113,7 @@ def test_more_tries_go_on_where_no_answer_fitted(tmp_path: Path, ffmpeg: str, ru
         assert author.asked["describe"] == 4
 
 
-def test_a_file_of_which_something_else_was_said_since_counts_apart(tmp_path: Path, run: Run) -> None:
+def test_a_file_of_which_something_else_was_reported_since_counts_apart(tmp_path: Path, run: Run) -> None:
     project = Project(tmp_path)
     video = SourceVideo(prompt_id="p1", path="/videos/p1.mp4", digest="d")
     draft = Draft(video=video, versions=(Version(text="A ball."),))

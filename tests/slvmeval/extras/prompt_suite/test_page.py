@@ -99,7 +99,7 @@ def page(served: Page) -> Page:
     return served
 
 
-def test_a_person_looks_corrects_and_goes_on(page: Page) -> None:
+def test_a_person_looks_corrects_and_continues(page: Page) -> None:
     overview = page.get()
     assert overview.status_code == 200
     assert "3 drafts, 3 to review" in overview.text
@@ -202,6 +202,6 @@ def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
         assert "server" not in headers
 
 
-def test_a_folder_without_drafts_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_drafts_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["suite", "prompts", "review", str(tmp_path)]) == 1
     assert "has no drafts" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def without_scripts(chromium: Any, address: str) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{address}prompt/p1")
-    page.fill("#text", "Mended.")
+    page.fill("#text", "Corrected.")
     page.click("text=Leave out this prompt")
     page.wait_for_url("**/prompt/p2")
     page.click("text=Accept this text")
@@ -49,10 +49,10 @@ def test_a_text_is_corrected_and_a_killed_server_takes_none_away(
         faults: list[str] = []
         page.on("pageerror", lambda problem: faults.append(str(problem)))
         assert "server" not in page.goto(f"{address}prompt/p3").headers
-        page.fill("#text", "Mended.")
+        page.fill("#text", "Corrected.")
         page.click("text=Accept this text")
         page.wait_for_url("**/prompt/p4")
-        assert reviews()[2:] == [("accepted", "Mended.")]
+        assert reviews()[2:] == [("accepted", "Corrected.")]
         page.click("text=Leave out this prompt")
         page.wait_for_url(address)
         assert reviews()[3:] == [("left_out", "")]

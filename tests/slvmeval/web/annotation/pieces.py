@@ -140,7 +140,7 @@ def reason(reply: httpx.Response, status: int) -> str:
     """Return the reason in an answer, which also has a message for people."""
     assert reply.status_code == status, reply.text
     values = reply.json()
-    assert set(values) == {"reason", "message", "go_on"}
+    assert set(values) == {"reason", "message", "next_page"}
     assert values["message"]
     return str(values["reason"])
 

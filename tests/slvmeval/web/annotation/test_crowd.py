@@ -76,7 +76,7 @@ def test_a_killed_server_loses_no_acknowledged_vote(tmp_path: Path, database: st
     interrupted(serving, tokens, [12, 25], Server.kill)
 
 
-def test_a_server_that_is_told_to_end_does_so_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_server_that_is_told_to_end_does_so_and_resumes(tmp_path: Path) -> None:
     serving, tokens = campaign_for(tmp_path / "store", workers=4, tasks=4)
     codes: list[int] = []
     interrupted(serving, tokens, [8], lambda server: codes.append(server.stop()))

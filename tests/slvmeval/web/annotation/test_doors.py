@@ -72,7 +72,7 @@ def test_one_address_too_fast_is_told_to_wait(study: Study) -> None:
 
 
 @pytest.mark.usefixtures("timeless")
-def test_a_proxy_is_believed_if_that_was_said(study: Study) -> None:
+def test_a_proxy_is_believed_if_that_was_reported(study: Study) -> None:
     study.begin(serving={"address_a_minute": 5, "trusted_proxies": "127.0.0.1"})
     browser = study.stranger()
     for address in ("1.2.3.4", "2001:db8::1"):

@@ -16,7 +16,7 @@ class Seconds:
         return self.now
 
 
-def test_so_many_at_once_and_then_one_after_the_other() -> None:
+def test_a_burst_is_allowed_and_then_one_after_the_other() -> None:
     clock = Seconds()
     limiter = Limiter(clock)
     assert [limiter.wait_s("worker", "a", 60) for _ in range(60)] == [0.0] * 60
@@ -36,7 +36,7 @@ def test_others_and_other_kinds_are_counted_by_themselves() -> None:
     assert [limiter.wait_s(kind, who, 1) for kind, who in asked] == [0.0, 60.0, 0.0, 0.0]
 
 
-def test_zero_is_no_limit_and_looking_counts_nothing() -> None:
+def test_zero_is_not_a_limit_and_looking_counts_nothing() -> None:
     limiter = Limiter(Seconds())
     assert not any(limiter.wait_s("worker", "a", 0) for _ in range(1000))
     assert not any(limiter.full("attempts", "a", 2) for _ in range(10))

@@ -88,7 +88,7 @@ def test_only_the_worker_whose_task_it_is_gets_the_video_and_by_its_link(shared:
     assert mine.video("left").status_code == 200
     refused = theirs.http.get(url)
     assert reason(refused, 403) == "media_link"
-    assert refused.json()["go_on"] == f"/c/{NAME}/task"
+    assert refused.json()["next_page"] == f"/c/{NAME}/task"
     assert reason(shared.stranger().http.get(url), 401) == "no_session"
     base, _, signed = url.rpartition("/")
     body, signature = signed.rsplit(".", 1)
@@ -153,7 +153,7 @@ def test_what_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
         assert not any(
             name in answer for name in (study.pairs[0].high_file, study.pairs[0].low_file, "high", "low")
         )
-    # a video that is missing is said
+    # a video that is missing is reported
     file_at(study, browser, "left").unlink()
     refused = browser.video("left")
     assert reason(refused, 503) == "media_gone"

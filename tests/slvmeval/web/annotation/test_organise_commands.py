@@ -260,7 +260,7 @@ def test_a_campaign_that_has_only_files_is_erased_from_too(busy: Study) -> None:
     assert CAREFUL in left, "only the one that was named"
 
 
-def test_whom_to_erase_is_said_in_one_way_and_enough(busy: Study, capsys: Capture) -> None:
+def test_whom_to_erase_is_reported_in_one_way_and_enough(busy: Study, capsys: Capture) -> None:
     for words in ((), ("",), ("link:",), ("no:such",)):
         assert run(busy, "erase", *words, "--yes") in (1, 2), words
     capsys.readouterr()

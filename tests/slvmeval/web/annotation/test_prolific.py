@@ -67,7 +67,7 @@ def forged(prolific: StandIn) -> dict[str, str]:
         "another server": prolific.token("https://elsewhere.example"),
         "expired": prolific.token(seconds=-600),
         "no ids": prolific.token(ids={"PROLIFIC_PID": "5f3c9a"}),
-        "ids that are no text": prolific.token(ids={**IDS, "SESSION_ID": 1}),
+        "ids that are not text": prolific.token(ids={**IDS, "SESSION_ID": 1}),
         "no signature": jwt.encode({"aud": HERE, "prolific": IDS}, "", "none", {"kid": "key-1"}),
         "signed with the public key": jwt.encode({"aud": HERE}, numbers, "HS256", {"kid": "key-1"}),
         "changed": ".".join([head, body[:-2] + ("AA" if body[-2:] != "AA" else "BB"), signature]),
@@ -102,7 +102,7 @@ def test_keys_are_kept_for_a_day_and_asked_for_again_when_one_is_new(prolific: S
 
 
 @pytest.mark.parametrize("answer", [httpx.ConnectError("away"), ValueError("no set"), {"keys": []}])
-def test_away_keys_are_said_at_once_and_asked_for_again_soon(prolific: StandIn, answer: object) -> None:
+def test_away_keys_are_reported_at_once_and_asked_for_again_soon(prolific: StandIn, answer: object) -> None:
     now, asked = [0.0], [0]
 
     def keys(url: str) -> dict[str, object]:

@@ -140,7 +140,7 @@ def test_another_workers_task_is_unknown(shared: Study) -> None:
     for name, body in sent.items():
         refused = mine.send(name, **body)
         assert reason(refused, 404) == "unknown_assignment"
-        assert refused.json()["go_on"] == f"/c/{NAME}/task"
+        assert refused.json()["next_page"] == f"/c/{NAME}/task"
 
 
 def test_other_campaigns_are_not_there(shared: Study) -> None:
@@ -154,7 +154,7 @@ def test_other_campaigns_are_not_there(shared: Study) -> None:
     assert "<h1>" in page.text
 
 
-def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
+def test_a_database_that_goes_away_is_reported_and_nobody_is_thrown_out(
     shared: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     browser = shared.worker()
@@ -181,7 +181,7 @@ def test_a_database_that_goes_away_is_said_and_nobody_is_thrown_out(
     assert browser.task()["state"] == "opened"
 
 
-def test_what_nobody_foresaw_is_said_and_logged(
+def test_what_nobody_foresaw_is_reported_and_logged(
     shared: Study, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     browser = shared.worker()
@@ -210,7 +210,7 @@ def test_a_worker_who_was_excluded_or_erased_is_told_and_gets_nothing_more(share
         desk.organiser.erase(NAME, worker)
     reply = browser.get("task")
     assert reason(reply, 401) == "unknown_worker"
-    assert reply.json()["go_on"] == f"/c/{NAME}/enter", "they are asked to come in again"
+    assert reply.json()["next_page"] == f"/c/{NAME}/enter", "they are asked to come in again"
 
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'{{7777777*7}}"

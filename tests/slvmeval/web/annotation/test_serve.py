@@ -64,7 +64,7 @@ def test_a_name_is_a_campaign_or_a_release(study: Study, tmp_path: Path) -> None
     for name, campaigns in ((NAME, (NAME,)), ("demo", ("other", NAME)), (None, ("other", NAME))):
         with prepare(serving, name, private=True) as ready:
             assert ready.serving.campaigns == campaigns
-    # words that are missing are said before the first worker comes
+    # words that are missing are reported before the first worker comes
     with study.desk() as desk:
         pairs = [pair(0, aspect="of_a_package")]
         desk.organiser.publish(Campaign(name="another", release="demo", version=1), pairs)
@@ -116,7 +116,7 @@ def test_the_organisers_secret_stays_the_same_and_can_be_set(monkeypatch: pytest
         organiser_secret(b"k" * 32)
 
 
-def test_what_is_said_before_it_serves(published: Serving) -> None:
+def test_what_is_reported_before_it_serves(published: Serving) -> None:
     everywhere = {"host": "0.0.0.0", "public_url": "http://10.1.2.3:80"}
     with prepare(published.at(port=0, platforms=("prolific",), **everywhere), NAME, private=True) as ready:
         output, warned = "\n".join(ready.lines), "\n".join(ready.warnings)

@@ -51,7 +51,7 @@ def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
     assert not {"must_see", "intended"} & set(view)
     assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
     assert reason(browser.get("done"), 409) == "nothing_done", "there is no code for nothing"
-    assert browser.get("done").json()["go_on"] == f"/c/{NAME}/task"
+    assert browser.get("done").json()["next_page"] == f"/c/{NAME}/task"
     browser.fetch()
     shared.clock.on(SECONDS)
     view = browser.look()
@@ -96,7 +96,7 @@ def test_two_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: St
     assert other.send("rate", rating="A").status_code == 200
     refused = other.send("rate", rating="C")
     assert reason(refused, 409) == "other_answer"
-    assert refused.json()["go_on"] == f"/c/{NAME}/task"
+    assert refused.json()["next_page"] == f"/c/{NAME}/task"
     assert len(shared.votes(one.token)) == 1
 
 
@@ -117,7 +117,7 @@ def test_the_language_is_the_browsers_then_the_workers(shared: Study) -> None:
     assert reason(refused, 422) == "bad_value"
 
 
-def test_without_consent_there_is_no_task(shared: Study) -> None:
+def test_without_consent_there_is_not_a_task(shared: Study) -> None:
     browser = shared.browser()
     page = browser.follow()
     assert browser.open("task").url.path.endswith("/consent")

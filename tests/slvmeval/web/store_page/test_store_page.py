@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,10 @@ def test_it_shows_releases_judges_pages_and_sizes(
         text = browser.get(f"/{page.secret}/").text
         assert not lacks(text, "coin", "Gallery: ", "Report: ", "degraded clip", page.store.root.name)
         assert "http-equiv" not in text, "nothing runs, so nothing is read again"
+        (link,) = re.findall(r'href="(releases/[^"]+)"', text)
+        release = browser.get(f"/{page.secret}/{link}").text
+        assert not lacks(release, "Pairs by aspect", "Gallery: ", f"{small.release.name}, version 1")
+        assert browser.get(f"/{page.secret}/releases/none@1").status_code == 404
         (known,) = (one for one in written_pages(page.store) if one.kind == "gallery")
         shown = browser.get(f"/{page.secret}/pages/{known.id}")
         assert shown.status_code == 200
@@ -104,7 +109,7 @@ def test_a_note_that_somebody_changed_leads_nowhere(page: StorePage) -> None:
     assert written_pages(page.store) == []
 
 
-def test_a_part_that_is_damaged_is_said_and_the_rest_is_shown(page: StorePage) -> None:
+def test_a_part_that_is_damaged_is_reported_and_the_rest_is_shown(page: StorePage) -> None:
     parts = page.store.root / "judgements" / "parts"
     parts.mkdir(parents=True, exist_ok=True)
     (parts / f"{'0' * 32}.parquet").write_bytes(b"not Parquet")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 def look(chromium: Any, address: str, width: int, scheme: str) -> None:
-    """Go from the page to a video of the gallery."""
+    """Go from the page to a video of the gallery, back, and to the page of a release."""
     page = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     faults: list[str] = []
     page.on("pageerror", lambda problem: faults.append(str(problem)))
@@ -34,6 +34,17 @@ def look(chromium: Any, address: str, width: int, scheme: str) -> None:
     while not page.evaluate("[...document.querySelectorAll('video')].some((one) => one.readyState > 1)"):
         assert time.monotonic() < end, "no video can be played"
         page.wait_for_timeout(100)
+    # the same header on each page, with a switch that the others remember, and the way back
+    page.click("#theme")
+    page.click("text=← Store")
+    page.wait_for_selector("h1:text('Store')")
+    kept = page.evaluate("document.documentElement.dataset.theme")
+    assert kept == ("light" if scheme == "dark" else "dark")
+    page.click("table a >> nth=0")
+    page.wait_for_selector("text=Pairs by aspect")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.click("text=← Store")
+    page.click("#theme")
     assert faults == []
     page.close()
 

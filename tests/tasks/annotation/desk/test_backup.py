@@ -62,7 +62,7 @@ def test_what_is_restored_is_what_was(
     with open_desk(tmp_path / "other", clock) as other:
         assert restore(other, file, files) == BackedUp(("autumn",), 2)
         assert rows(other) == rows(desk)
-        # work goes on where it was
+        # work resumes where it was
         assert other.queue.next("autumn", busy[0]).id == desk.queue.next("autumn", busy[0]).id
         do_task(other, clock, busy[0])
         with pytest.raises(UserInputError, match="restore into an empty one"):

@@ -24,7 +24,7 @@ GOLD = tuple(task.pair_id for task in example_tasks(PAIRS)[-4:])
 
 
 def with_checks(pairs: int = PAIRS) -> list[PairTask]:
-    """Return pairs, each once more, and six of them as two equal videos."""
+    """Return pairs, each twice, and six of them as two equal videos."""
     tasks = example_tasks(pairs)
 
     def made(task: PairTask, check: Check) -> PairTask:
@@ -64,7 +64,7 @@ def test_a_worker_s_first_eight_tasks_contain_the_checks_and_reveal_who_always_p
         assert {again.first, before.first} == {"high", "low"}, "the sides are swapped"
         given += votes
     counted = [row for row in desk.organiser.progress("autumn") if not row.gold]
-    assert sum(row.votes for row in counted) == 8, "checks are no votes on a pair"
+    assert sum(row.votes for row in counted) == 8, "checks are not votes on a pair"
     rows = quality(given, rule=QualityRule(name="strict"))
     assert [row.review for row in rows] == [True, False, False, False]
     assert rows[0].worker == come_in(desk, "odd")
@@ -82,7 +82,7 @@ def test_without_checks_or_under_the_paper_s_rule_none_is_given(desk: Desk) -> N
             assert task.check is None and task.pair_id not in GOLD
 
 
-def test_checks_are_no_pairs_and_go_into_no_table(desk: Desk) -> None:
+def test_checks_are_not_pairs_and_go_into_no_table(desk: Desk) -> None:
     done = desk.organiser.publish(example_campaign(), with_checks(4))
     assert (done.new, done.known, done.retired) == (4, 0, 0)
     done = desk.organiser.publish(example_campaign(), with_checks(3))

@@ -39,7 +39,7 @@ def test_other_addresses_are_refused(url: str, message: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_what_is_no_database_or_no_key_is_said_and_left_alone(tmp_path: Path) -> None:
+def test_what_is_not_a_database_or_no_key_is_reported_and_left_alone(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     file = tmp_path / "file"
     file.write_bytes(b"holiday pictures" * 100)
@@ -54,7 +54,7 @@ def test_what_is_no_database_or_no_key_is_said_and_left_alone(tmp_path: Path) ->
     assert file.read_bytes() == b"holiday pictures" * 100
 
 
-def test_a_server_that_is_not_there_is_said_without_its_password() -> None:
+def test_a_server_that_is_not_there_is_reported_without_its_password() -> None:
     with pytest.raises(PrerequisiteError, match=r"127\.0\.0\.1.*cannot be used") as problem:
         Desk.open("postgresql://me:secret@127.0.0.1:1/desk", KEY)
     assert "secret" not in str(problem.value)
@@ -164,7 +164,7 @@ def test_text_is_made_storable(text: str, expected: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_locked_database_is_said_after_the_patience_of_its_reader(tmp_path: Path) -> None:
+def test_a_locked_database_is_reported_after_the_patience_of_its_reader(tmp_path: Path) -> None:
     file = tmp_path / "desk.sqlite"
     Desk.open(f"sqlite:///{file}", KEY).close()
     with closing(Database(f"sqlite:///{file}", patience_s=0.3)) as database:

@@ -236,7 +236,7 @@ def test_nobody_gets_a_pair_twice_and_the_last_words_say_why(desk: Desk, clock: 
     refuses(RefusalReason.DONE, desk.queue.next, "autumn", carol)
 
 
-def test_a_worker_does_at_most_so_many_tasks(desk: Desk, clock: HandClock) -> None:
+def test_the_number_of_tasks_of_a_worker_is_limited(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(
         example_campaign(tasks_per_worker=1, workers_per_pair=1, lease_minutes=10), example_tasks(3)
     )
@@ -275,8 +275,8 @@ def told(desk: Desk, clock: HandClock) -> list[str]:
     return result
 
 
-def test_what_goes_on_in_other_campaigns_changes_nothing(tmp_path: Path) -> None:
-    """Whether they come before or after by name, and whoever works in them."""
+def test_what_continues_in_other_campaigns_changes_nothing(tmp_path: Path) -> None:
+    """Whether they come before or after by name, and regardless of who works in them."""
     tasks, settings = example_tasks(3), {"workers_per_pair": 1, "lease_minutes": 30, "tasks_per_worker": 3}
     clock = HandClock()
     with open_desk(tmp_path / "alone", clock) as desk:
@@ -298,7 +298,7 @@ def test_what_goes_on_in_other_campaigns_changes_nothing(tmp_path: Path) -> None
             assert (back.id, back.task, back.first) == (one.id, one.task, one.first)
 
 
-def test_a_pair_that_others_filled_meanwhile_is_chosen_anew(
+def test_a_pair_that_others_filled_meanwhile_is_chosen_again(
     desk: Desk, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = example_tasks(7)

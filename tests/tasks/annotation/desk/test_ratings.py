@@ -85,7 +85,7 @@ def test_no_more_people_take_part_than_wanted(desk: Desk) -> None:
     assert desk.workers.consent("rated", come_in(desk, "rater 0", "rated"), "ja").language == "ja"
 
 
-def test_a_rating_that_is_sent_back_is_given_anew_by_its_rater(desk: Desk, clock: HandClock) -> None:
+def test_a_rating_that_is_sent_back_is_given_again_by_its_rater(desk: Desk, clock: HandClock) -> None:
     (rater, other) = begin(desk, raters=2, workers_per_pair=1)
     first = rate(desk, clock, rater, 1)
     with pytest.raises(UserInputError, match="write what the rater should look at"):

@@ -124,7 +124,7 @@ def test_nothing_is_estimated_where_votes_are_counted_or_none_is_new(
     say(desk, 0, "AAAAA")
     desk.votes.weigh("autumn")
     assert models(desk) == {}
-    # published again so that votes are weighed, they are counted anew at once
+    # published again so that votes are weighed, they are counted again at once
     desk.organiser.publish(CAMPAIGN, example_tasks(2))
     assert sorted(numbers(desk).values()) == [(0, 3), (5, 5)]
     desk.votes.weigh("autumn")

@@ -98,7 +98,7 @@ def test_the_same_file_again_changes_nothing(lite: Desk, tmp_path: Path) -> None
 
 def test_a_dry_run_says_the_same_and_stores_nothing(lite: Desk, tmp_path: Path) -> None:
     rows = [(slot(), "anna", "left", "A"), (slot(), "anna", "left", "A")]
-    # a byte order mark is no part of the first column
+    # a byte order mark is not part of the first column
     path = table(tmp_path / "a.csv", rows, encoding="utf-8-sig")
     dry = taken(lite, path, dry=True)
     assert votes(lite) == []

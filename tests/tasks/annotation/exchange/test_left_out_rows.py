@@ -23,7 +23,7 @@ from tests.tasks.annotation.example_desk import KEY
 from tests.tasks.annotation.exchange.answer_files import first, mapping, slot, table, taken, votes, why
 
 
-def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_path: Path) -> None:
+def test_each_wrong_row_is_reported_by_its_line_and_harms_no_other(lite: Desk, tmp_path: Path) -> None:
     path = table(
         tmp_path / "a.csv",
         [
@@ -56,7 +56,7 @@ def test_each_wrong_row_is_said_by_its_line_and_harms_no_other(lite: Desk, tmp_p
     assert not any("anna" in message for message in messages.values()), "a report names nobody"
 
 
-def test_a_mended_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -> None:
+def test_a_corrected_file_gives_only_what_was_missing(lite: Desk, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     rows = [(slot(0), "anna", "left", "A"), (slot(1), "anna", "left", "?"), (slot(2), "anna", "left", "B")]
     assert why(taken(lite, table(path, rows))) == [(3, "unknown_value")]
@@ -139,7 +139,7 @@ def test_tables_as_spreadsheets_write_them_are_read(
     assert taken(lite, path).accepted == 1
 
 
-def test_a_file_of_another_encoding_is_said_and_nothing_is_guessed(lite: Desk, tmp_path: Path) -> None:
+def test_a_file_of_another_encoding_is_reported_and_nothing_is_guessed(lite: Desk, tmp_path: Path) -> None:
     rows = [(slot(), "太郎", "left", "A"), (slot(1), "bo", "left", "A")]
     result = taken(lite, table(tmp_path / "a.csv", rows, encoding="cp932"))
     assert why(result) == [(2, "unreadable")]
@@ -164,7 +164,7 @@ def test_wrong_lines_of_json_stop_no_other(lite: Desk, tmp_path: Path) -> None:
         ({**no_task, "pair": "none", "first": "low"}, "unknown_pair"),
         ({**no_task, "pair": "color-000"}, "half_row"),
     ]
-    # half characters and zero bytes are no trouble
+    # half characters and zero bytes are not trouble
     lines = [json.dumps({**good, "task": slot(1), "comment": "x\ud800\0y"})]
     for change, _ in wrong:
         row = (
@@ -178,7 +178,7 @@ def test_wrong_lines_of_json_stop_no_other(lite: Desk, tmp_path: Path) -> None:
     assert [vote.comment for vote in votes(lite)] == ["x?y"]
 
 
-def test_a_file_that_cannot_be_meant_is_said_before_any_vote(lite: Desk, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_meant_is_reported_before_any_vote(lite: Desk, tmp_path: Path) -> None:
     good = table(tmp_path / "good.csv", [(slot(), "anna", "left", "A")])
     path = tmp_path / "a.csv"
     heads: list[tuple[str, dict[str, Any], str]] = [

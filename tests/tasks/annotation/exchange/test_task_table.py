@@ -124,7 +124,7 @@ def test_both_kinds_of_file_hold_the_same(lite: Desk, tmp_path: Path) -> None:
         assert cell["prompt"].startswith("["), "a caption is nothing that a spreadsheet would run"
 
 
-def test_what_cannot_be_written_is_said(lite: Desk, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_reported(lite: Desk, tmp_path: Path) -> None:
     for url in ("", "javascript:alert(1)"):
         with pytest.raises(UserInputError, match="--public-url"):
             rows(lite, url=url)

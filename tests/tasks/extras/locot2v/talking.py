@@ -63,7 +63,7 @@ USUAL: Mapping[str, Any] = {
 
 
 class Talk:
-    """What the server says: by step a value, a list of values in turn, or a text that is no JSON."""
+    """What the server says: by step a value, a list of values in turn, or a text that is not JSON."""
 
     def __init__(self, **changes: Any) -> None:
         self.answers = {**USUAL, **changes}
@@ -92,7 +92,7 @@ class Talk:
         for row, text in zip(rows, texts, strict=True):
             for word in re.findall(r"\w+", text.lower()):
                 row[self.words.setdefault(word, len(self.words))] += 1
-        # in another order: places are said by `index`
+        # in another order: places are given by `index`
         data = [{"object": "embedding", "index": n, "embedding": row.tolist()} for n, row in enumerate(rows)]
         value = {"object": "list", "model": EMBEDS, "data": data[::-1], "usage": {"prompt_tokens": 7}}
         return Reply(body=json.dumps(value).encode())

@@ -90,7 +90,7 @@ def test_a_description_serves_both_dimensions_and_another_process_pays_nothing(s
     assert (again.value, again.calls, again.usage.tokens_in) == (1, 0, 0)
     score(server, "overall_alignment")
     assert steps(server)[4:] == ["embed"]
-    # another repeat looks anew; the prompt's events stay
+    # another repeat looks again; the prompt's events stay
     values = [value(score(server, "event_alignment", repeat=1)) for _ in range(2)]
     assert values == [0.5, 0.5]
     assert steps(server)[5:] == ["describe", "events", "embed"]
@@ -128,7 +128,7 @@ def test_a_missing_event_counts_zero_where_the_mean_is_over_the_prompt(server: T
     assert failure(score(server, "event_alignment")).failure is Failure.NO_ANSWER
 
 
-def test_a_field_of_which_nothing_is_said_is_alike_in_both(server: Told) -> None:
+def test_a_field_of_which_nothing_is_reported_is_alike_in_both(server: Told) -> None:
     bare = {"event": "sun rises", "subject": " ", "setting": "", "action": "", "camera": ""}
     server.say(Talk(events={"events": [bare]}))
     assert value(score(server, "event_alignment", given({"event": "sun rises"}))) == 1
@@ -308,7 +308,7 @@ def test_the_text_tower_of_a_clip_in_the_model_folder(server: Told, tmp_path: Pa
     assert steps(server) == ["describe"]
 
 
-def test_a_clip_that_is_not_there_is_said(server: Told) -> None:
+def test_a_clip_that_is_not_there_is_reported(server: Told) -> None:
     real = {"kind": "clip", "model": "clip-vit-large-patch14"}
     with pytest.raises(PrerequisiteError, match="clip-vit-large-patch14"):
         suite(server, embeddings=real).scorer("overall_alignment").check()

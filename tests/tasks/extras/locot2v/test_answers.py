@@ -95,13 +95,13 @@ def test_human_action_without_actions_sends_no_frame(server: Told, actions: Any,
     server.say(Talk(actions={"actions": actions}))
     assert failure(score(server, "human_action")).failure is expected
     assert steps(server) == ["actions"]
-    # actions of the prompts file are no others
+    # actions of the prompts file are the same
     if len(actions) > 20:
         return
     given = PROMPT.model_copy(update={"details": {"actions": actions}})
     result = failure(score(server, "human_action", given))
     assert result.failure is expected
-    assert "mend its details" in result.message or expected is Failure.NO_ANSWER
+    assert "fix `details`" in result.message or expected is Failure.NO_ANSWER
     assert steps(server) == ["actions"]
 
 

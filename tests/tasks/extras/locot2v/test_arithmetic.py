@@ -42,7 +42,7 @@ def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: 
     assert result.value == pytest.approx(value, abs=1e-3)
     assert result.details["rests_on"] >= 2
     assert result.usage.frames == 5
-    # what it rests on is said
+    # what it rests on is reported
     assert result.details["flow"] == {"method": "dis", "preset": "medium"}
     assert ("interpolation" in result.details) == (dimension == "motion_smoothness")
 

@@ -137,7 +137,7 @@ def test_the_dry_run_counts_both_videos_and_asks_nobody(server: Told) -> None:
         ({"matching": {"over": "all"}}, "matching"),
     ],
 )
-def test_settings_that_do_not_fit_are_said(server: Told, settings: dict[str, Any], said: str) -> None:
+def test_settings_that_do_not_fit_are_reported(server: Told, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserInputError, match=said):
         judge(server, **settings)
 
@@ -146,7 +146,7 @@ def test_it_keeps_the_contract_of_an_evaluator(server: Told) -> None:
     check_evaluator(judge(server, {"aesthetics": "theme_clarity"}), frames=24)
 
 
-def test_settings_are_in_the_key_and_missing_models_are_said(server: Told) -> None:
+def test_settings_are_in_the_key_and_missing_models_are_reported(server: Told) -> None:
     server.say(Talk(), MODELS[:2])
     made = judge(server)
     usual = json.dumps(made.settings(), sort_keys=True)

@@ -78,7 +78,7 @@ def unseen(suite: Any, name: str, video: Any, prompt: SuitePrompt = PROMPT) -> N
     return result
 
 
-def test_missing_weights_are_said_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_weights_are_reported_with_what_to_do(tmp_path: Path) -> None:
     own = bench(tmp_path / "store", tmp_path)
     published = Locot2vBench(Setup(store_path=str(tmp_path / "store"), model_folders=(str(tmp_path),)))
     for name in [*NEEDING, *ON_FLOW]:

@@ -112,21 +112,21 @@ def test_raw_score_of_aesthetics_is_in_no_mean(details: str, score: float, raw: 
         ({"prompts": "/nowhere"}, "is not a folder"),
     ],
 )
-def test_settings_that_do_not_fit_are_said(server: Told, settings: dict[str, Any], said: str) -> None:
+def test_settings_that_do_not_fit_are_reported(server: Told, settings: dict[str, Any], said: str) -> None:
     given = {name: {"model": "m", "server": "s"} for name in ("multimodal", "language", "locating")}
     with pytest.raises(UserInputError, match=said):
         made = make_suite("locot2v-bench", setup(server), {**given, **settings})
         made.scorer("overall_alignment")
 
 
-def test_unknown_dimensions_and_servers_are_said(server: Told) -> None:
+def test_unknown_dimensions_and_servers_are_reported(server: Told) -> None:
     with pytest.raises(UserInputError, match="did you mean human_action"):
         suite(server).scorer("human_actions")
     with pytest.raises(PrerequisiteError, match=r"qwen2\.5-vl"):
         Locot2vBench(setup(server)).scorer("theme_clarity")
-    # what asks no such server goes on
+    # what asks no such server continues
     assert suite(server, multimodal="qwen2.5-vl-7b").scorer("dynamic_degree")
-    # a missing model is said before anything is asked
+    # a missing model is reported before anything is asked
     server.say(Talk(), MODELS[:1])
     suite(server).scorer("theme_clarity").check()
     for name in ("event_alignment", "human_action", "overall_alignment"):

@@ -84,6 +84,7 @@ def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path, tmp_path: Path
     assert pairs.text("technical_quality", "x", str(tmp_path)).description == "Is it sharp?"
 
 
+@pytest.mark.slow
 def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture
 ) -> None:

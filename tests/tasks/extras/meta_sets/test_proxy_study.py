@@ -140,7 +140,7 @@ def test_one_clip_is_degraded_by_an_operation_on_pixels(fetv: Path) -> None:
         assert np.abs(styled.open(id_).low.planes([0, 7]).astype(int)).any()
 
 
-def test_what_cannot_be_studied_is_said(fetv: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_studied_is_reported(fetv: Path, tmp_path: Path) -> None:
     wrong: list[tuple[dict[str, object], str]] = [
         ({"aspect": "color"}, "needs a model or a caption's words"),
         ({"score": "beauty"}, "no score 'beauty'"),
@@ -161,6 +161,7 @@ def test_what_cannot_be_studied_is_said(fetv: Path, tmp_path: Path) -> None:
             assert (pair.low.planes(range(4)) == pair.high.planes(range(4, 8))).all()
 
 
+@pytest.mark.slow
 def test_the_study_in_one_command(
     fetv: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture
 ) -> None:

@@ -47,8 +47,8 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(writing: Writing, video: 
     assert [one.text for one in draft.versions] == [FIRST, SECOND]
     assert draft.versions[0].faults == ("The ball does not lie still, it rolls.",)
     assert project.prompts_path.read_text() == ""
-    mended = SECOND.replace("blue", "green")
-    project.review(draft.prompt_id, draft.digest, "accepted", mended, "Anna")
+    corrected = SECOND.replace("blue", "green")
+    project.review(draft.prompt_id, draft.digest, "accepted", corrected, "Anna")
     second = writing.make(video, False)
     assert (second.state, second.calls) == ("ready", CALLS_TO_END)
     third = writing.make(video, False)
@@ -58,8 +58,8 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(writing: Writing, video: 
     (prompt,) = load_prompts(
         project.prompts_path, Locot2vBench(Setup(store_path=str(writing.folder)))
     ).by_id.values()
-    assert (prompt.prompt_id, prompt.theme, prompt.details["base"]) == ("food-one-cake", "food", mended)
-    assert prompt.text == f"{mended}\n\n" + " ".join(f"It has {name}." for name in HERD_NAMES)
+    assert (prompt.prompt_id, prompt.theme, prompt.details["base"]) == ("food-one-cake", "food", corrected)
+    assert prompt.text == f"{corrected}\n\n" + " ".join(f"It has {name}." for name in HERD_NAMES)
     assert [one["action"] for one in prompt.details["events"]] == ["rolls", "stops"]
     assert prompt.details["complexity"] == {"semantic": 7.0, "structural": 6.5, "control": 4.0}
     for name in HERD_NAMES:
@@ -69,7 +69,7 @@ def test_from_a_video_to_a_prompt_that_the_suite_reads(writing: Writing, video: 
     assert steps[:5] == ["describe", "criticise, round 1", "rewrite, round 1", "events", "actions"]
     assert len(steps) == ALL
     assert all(one["kept"] for one in output["conversation"])
-    # who sees frames; and what checks the polarity is not told what was said before
+    # who sees frames; and what checks the polarity is not told the earlier answers
     seeing = {step for step, body in writing.author.bodies if images(body)}
     assert seeing == {"describe", "criticise", "rewrite", "assessments"}
     told = [user_text(body) for step, body in writing.author.bodies if step == "polarity"]
@@ -127,7 +127,7 @@ def test_a_model_is_told_what_did_not_fit_and_then_does_better(writing: Writing,
         told = [user_text(body) for asked, body in writing.author.bodies if asked == step][count]
         assert "An earlier answer cannot be used" in told, (step, count)
         assert why in told
-    # answers that did not fit are kept too: who goes on pays for nothing
+    # answers that did not fit are kept too: who resumes pays for nothing
     again = writing.make(video)
     assert (again.state, again.calls) == ("ready", 0)
 
@@ -164,7 +164,7 @@ def test_questions_with_two_good_answers_are_replaced(writing: Writing, video: S
     assert result == [*(one["question"] for one in questions(5)), "Is matter 0 right?"]
 
 
-def test_no_agreement_at_all_is_said(writing: Writing, video: SourceVideo) -> None:
+def test_no_agreement_at_all_is_reported(writing: Writing, video: SourceVideo) -> None:
     def odd(step: str, text: str, count: int) -> Any:
         wrong = [f"Is {count} {at} wrong?" for at in range(wanted(text) if step == "questions" else 0)]
         return {"questions": [{"question": one, "good_answer": "yes"} for one in wrong]} if wrong else None
@@ -193,7 +193,9 @@ def test_a_whole_prompt_has_as_many_words_as_the_papers(writing: Writing, video:
     assert 200 <= words_in(finished_prompt(attempts, "p1", "", base, film).text) <= 300
 
 
-def test_what_cannot_be_used_is_said_before_anything_is_paid(writing: Writing, video: SourceVideo) -> None:
+def test_what_cannot_be_used_is_reported_before_anything_is_paid(
+    writing: Writing, video: SourceVideo
+) -> None:
     one = writing.maker()
     one.project.folder.write_text("a file")
     with pytest.raises(UserInputError, match="prompts cannot be written"):

@@ -82,7 +82,7 @@ def test_who_comes_second_sees_what_the_first_one_said(project: Project) -> None
     anna = say(project, "Anna's.", by="Anna", seen="")
     with pytest.raises(UserInputError, match="Anna has accepted a text of it meanwhile"):
         say(project, "Berta's.", by="Berta", seen="")
-    # the same once more, by a double click
+    # the same again, by a double click
     assert say(project, "Anna's.", by="Anna", seen="") == anna
     say(project, "", verdict="left_out", by="Berta", seen=anna.id)
     with pytest.raises(UserInputError, match="Berta has left it out meanwhile"):
@@ -90,7 +90,7 @@ def test_who_comes_second_sees_what_the_first_one_said(project: Project) -> None
     assert [one.by for one in project.reviews()] == ["Anna", "Berta"]
 
 
-def test_what_was_said_of_a_draft_counts_again_when_it_comes_back(project: Project) -> None:
+def test_what_was_reported_of_a_draft_counts_again_when_it_comes_back(project: Project) -> None:
     say(project)
     other = draft("p1", "Another.")
     project.keep_draft(other)
@@ -117,13 +117,15 @@ def test_what_does_not_fit_is_not_stored(project: Project, change: dict[str, str
     assert project.reviews() == []
 
 
-def test_a_broken_draft_is_said(project: Project, tmp_path: Path) -> None:
+def test_a_broken_draft_is_reported(project: Project, tmp_path: Path) -> None:
     (tmp_path / "drafts" / "p1.json").write_text("{")
     with pytest.raises(StoreError, match="at no cost"):
         project.drafts()
 
 
-def test_what_is_no_file_in_place_of_a_review_or_the_lock_is_named(project: Project, tmp_path: Path) -> None:
+def test_what_is_not_a_file_in_place_of_a_review_or_the_lock_is_named(
+    project: Project, tmp_path: Path
+) -> None:
     (tmp_path / ".reviews.lock").mkdir()
     with pytest.raises(UserInputError, match=r"\.reviews\.lock cannot be written"):
         project.prepare()
@@ -143,8 +145,8 @@ def test_files_go_out_and_come_back(project: Project) -> None:
     assert ([path.name for path in written], there) == (["p1.md", "p2.md", "p3.md"], [])
     first, second, third = written
     first.write_text(first.read_text().replace("verdict: open", "verdict: accepted", 1))
-    mended = second.read_text().replace("verdict: open", "verdict: left_out", 1)
-    second.write_text("\ufeff" + mended.replace("\n", "\r\n").replace("by:", "by: Anna"))
+    corrected = second.read_text().replace("verdict: open", "verdict: left_out", 1)
+    second.write_text("\ufeff" + corrected.replace("\n", "\r\n").replace("by:", "by: Anna"))
     taken = import_edits(project)
     assert [(one.prompt_id, one.verdict, one.text, one.by) for one in taken.reviews] == [
         ("p1", "accepted", TEXT, ""),
@@ -157,7 +159,7 @@ def test_files_go_out_and_come_back(project: Project) -> None:
     assert write_edit_files(project) == ([], [third])
 
 
-def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> None:
+def test_an_old_file_replaces_nothing_that_was_reported_since(project: Project) -> None:
     first, second, _ = write_edit_files(project)[0]
     for path in (first, second):
         path.write_text(path.read_text().replace("verdict: open", "verdict: accepted"))
@@ -167,10 +169,10 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     # taken over before: nothing to do, and nothing to complain of
     again = import_edits(project)
     assert again.unfit == ()
-    # and it does not count as what was said of the prompt
+    # and it does not count as feedback on the prompt
     assert ([one.prompt_id for one in again.reviews], again.replaced) == (["p2"], ("p1",))
     assert len(project.reviews()) == 3
-    first.write_text(first.read_text() + "Mended.")
+    first.write_text(first.read_text() + "Corrected.")
     os.utime(first, (1_000_000_000, 1_000_000_000))
     (unfit,) = import_edits(project).unfit
     assert "Anna has accepted a text of it meanwhile" in unfit.message
@@ -179,7 +181,7 @@ def test_an_old_file_replaces_nothing_that_was_said_since(project: Project) -> N
     later = approved(project).seconds + 5
     os.utime(first, (later, later))
     assert import_edits(project).unfit == ()
-    assert approved(project).text.endswith("Mended.")
+    assert approved(project).text.endswith("Corrected.")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_a_file_that_does_not_fit_stops_no_other(project: Project, old: str, new
     assert why in unfit.message
 
 
-def test_an_empty_folder_is_said(tmp_path: Path) -> None:
+def test_an_empty_folder_is_reported(tmp_path: Path) -> None:
     for call in (write_edit_files, import_edits):
         with pytest.raises(UserInputError, match="has no drafts"):
             call(Project(tmp_path))

@@ -82,7 +82,7 @@ def test_the_published_file_is_read_by_the_suite(tmp_path: Path, caplog: pytest.
         (asked_of_style([{"question": "?", "q_pos": "x"}]), "questions on visual_style"),
     ],
 )
-def test_what_is_missing_is_said(
+def test_what_is_missing_is_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, change: dict[str, Any], missing: str
 ) -> None:
     path = published(tmp_path, {"space": {"space_1": ENTRY, "space_2": {**ENTRY, **change}}})
@@ -95,16 +95,16 @@ def test_what_is_missing_is_said(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("[", "no JSON"),
-        ([], "no object of themes"),
-        ({}, "no object of themes"),
-        ({"space": [ENTRY]}, "'space' is no object"),
+        ("[", "not JSON"),
+        ([], "not an object of themes"),
+        ({}, "not an object of themes"),
+        ({"space": [ENTRY]}, "'space' is not an object"),
         ({"space": {"space_1": {**ENTRY, "prompt": None}}}, "space, space_1 has no text 'prompt'"),
         ({"space": {"space_1": "A ball."}}, "space, space_1 has no text 'prompt'"),
         ({"space": {}}, "holds no prompt"),
     ],
 )
-def test_another_form_is_said(tmp_path: Path, content: Any, why: str) -> None:
+def test_another_form_is_reported(tmp_path: Path, content: Any, why: str) -> None:
     with pytest.raises(UserInputError, match=why):
         loaded(published(tmp_path, content))
 

@@ -49,7 +49,7 @@ def test_the_papers_models_are_the_defaults() -> None:
     assert names == {"multimodal": "Qwen/Qwen2.5-VL-72B-Instruct", "language": "deepseek-ai/DeepSeek-V3.1"}
 
 
-def test_settings_that_do_not_fit_are_said() -> None:
+def test_settings_that_do_not_fit_are_reported() -> None:
     with pytest.raises(UserInputError, match="did you mean rounds"):
         prompt_suite_settings({"round": 2})
     with pytest.raises(UserInputError, match="least_words 9 is above most_words 8"):

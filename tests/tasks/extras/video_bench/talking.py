@@ -41,7 +41,7 @@ USUAL: Mapping[str, Any] = {
 
 
 class Talk:
-    """What the server says: `changes` by step, a value or a text for an answer that is no JSON.
+    """What the server says: `changes` by step, a value or a text for an answer that is not JSON.
 
     `scores` gives those of a few-shot request, by the brightness of each video's first frame.
     """
@@ -82,7 +82,7 @@ def text(body: Mapping[str, Any]) -> str:
 
 
 def addresses(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what is said of each image."""
+    """Return what is reported of each image."""
     return [part["image_url"] for part in body["messages"][1]["content"] if part["type"] == "image_url"]
 
 

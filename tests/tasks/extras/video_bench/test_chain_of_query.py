@@ -47,7 +47,7 @@ def score(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_score_takes_the_paper_s_five_requests_and_keeps_what_was_said(server: Told, name: str) -> None:
+def test_a_score_takes_the_paper_s_five_requests_and_keeps_what_was_reported(server: Told, name: str) -> None:
     result = score(server, name=name)
     assert steps(server) == FIVE
     big, small = MODELS

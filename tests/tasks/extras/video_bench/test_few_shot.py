@@ -210,7 +210,7 @@ def test_a_dry_run_has_one_request_a_batch(server: Told) -> None:
     assert {one.model for one in expected} == {MODELS[0]}
     scorer.score(PROMPT, videos)
     assert list(scorer.estimate(PROMPT, videos)) == []
-    # a repeat is asked anew, and its requests are others than those of the first time
+    # a repeat is asked again, and its requests are others than those of the first time
     again = scorer.estimate(PROMPT, videos, 1)
     assert len(again) == 2
     assert not {one.once for one in again} & {one.once for one in expected}

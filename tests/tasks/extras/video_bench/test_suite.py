@@ -49,7 +49,7 @@ def test_nine_dimensions_with_the_paper_s_scales(server: Told) -> None:
         canonical_json(scorer.settings())
     with pytest.raises(UserInputError, match="did you mean color_consistency"):
         made.scorer("colour_consistency")
-    # a model that the server does not have is said before any work
+    # a model that the server does not have is reported before any work
     server.say(Talk(), [MODELS[0]])
     made.scorer("imaging_quality").check()
     with pytest.raises(PrerequisiteError, match="gpt-4o-mini"):
@@ -80,7 +80,7 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
 
 def test_colours_are_told_where_the_paper_tells_them() -> None:
     told = ChainOfQuery(BY_NAME["color_consistency"], VideoBenchSettings()).systems
-    # appendix F: what is no change of colour is known to those who look, not to the one who scores
+    # appendix F: what is not a change of colour is known to those who look, not to the one who scores
     for name in ("describe", "first assistant", "answer"):
         assert "sunlight" in told[name].lower()
     assert "sunlight" not in told["score"].lower() + told["second assistant"].lower()
@@ -297,7 +297,7 @@ def test_another_file_is_left_to_others(server: Told, content: str) -> None:
         ({"prompt": "", "dimension": "color"}, "entry 2 has no prompt"),
         ({"prompt": "a", "dimension": "colour"}, "there is no dimension 'colour'"),
         ({"prompt": "a", "dimension": []}, "has no dimension"),
-        ("a", "is no object"),
+        ("a", "is not an object"),
     ],
 )
 def test_read_prompts_names_a_damaged_entry(server: Told, tmp_path: Path, entry: Any, said: str) -> None:

@@ -172,7 +172,7 @@ def test_the_coin_is_fair_and_does_not_see_the_order() -> None:
     assert abs(firsts - 200) < 40
 
 
-def test_the_coin_is_thrown_anew_for_each_aspect_and_seed() -> None:
+def test_the_coin_is_thrown_again_for_each_aspect_and_seed() -> None:
     pairs = [(FrameList([noise(2 * n)]), FrameList([noise(2 * n + 1)])) for n in range(100)]
 
     def throws(coin: Coin, aspect: str = "aesthetics") -> list[str]:

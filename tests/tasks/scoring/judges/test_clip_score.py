@@ -101,7 +101,7 @@ def test_settings_tell_policies_apart_and_a_video_without_frames_has_no_score() 
     assert caught.value.failure is Failure.VIDEO_UNREADABLE
 
 
-def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:
+def test_missing_weights_are_reported_with_the_command(tmp_path: Path) -> None:
     scorer = clip_score(FeatureCache(), ModelHub([tmp_path]), Servers(), model="clip-vit-large-patch14")
     assert scorer.hardware == "gpu"
     with pytest.raises(PrerequisiteError, match="slvmeval models add clip-vit-large-patch14"):

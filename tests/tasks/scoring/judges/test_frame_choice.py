@@ -166,7 +166,7 @@ def test_scenes_cover_the_video_and_give_their_centres() -> None:
         ([flat(90)] * 7, (0,)),
         ([flat(90)], (0,)),
         ([], ()),
-        # both changes are equal, so the second one is no jump of the change: none for FFmpeg
+        # both changes are equal, so the second one is not a jump of the change: none for FFmpeg
         ([flat(16), flat(216), flat(16), flat(16)], (0, 1)),
     ],
     ids=["still", "one", "none", "second cut"],

@@ -57,7 +57,7 @@ def judge(folder: Path, settings: str, store: Path) -> LocalJudge:
     return made
 
 
-def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:
+def test_missing_weights_are_reported_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(PrerequisiteError, match="slvmeval models add someone/other"):
         judge(tmp_path / "none", "model=someone/other", tmp_path / "store")
     with pytest.raises(UserInputError, match="hf: model:"):

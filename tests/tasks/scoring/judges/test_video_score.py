@@ -118,7 +118,7 @@ def test_at_most_48_frames_drawn_from_the_scenes() -> None:
     assert other.details["frames"]["places"] != chosen["places"]
 
 
-def test_a_prompt_that_is_too_long_loses_its_end_and_that_is_said() -> None:
+def test_a_prompt_that_is_too_long_loses_its_end_and_that_is_reported() -> None:
     scorer, model = planted()
     result = scorer.score("x" * 9000, cut_video([4, 5]), aspect("color"))
     told = result.details["prompt"]
@@ -179,7 +179,7 @@ def test_the_words_of_a_model_card_are_sent_as_they_stand_there(tmp_path: Path) 
     )
 
 
-def test_missing_weights_are_said_with_the_command(tmp_path: Path) -> None:
+def test_missing_weights_are_reported_with_the_command(tmp_path: Path) -> None:
     scorer = video_score(FeatureCache(), ModelHub([tmp_path]))
     assert scorer.hardware == "gpu"
     with pytest.raises(PrerequisiteError, match=r"16.5 GB, MIT.*slvmeval models add videoscore-v1\.1"):

@@ -430,7 +430,7 @@ def test_estimates_count_what_is_sent(videos: Videos, tmp_path: Path) -> None:
         guess = asked.estimate(PROMPT, *videos, COLOUR)
         first, second, compared = text_judge(server, tmp_path).estimate(PROMPT, *videos, COLOUR)
         assert not server.seen
-        # descriptions that are there are not paid for again
+        # descriptions that exist are not paid for again
         by_text = text_judge(server, tmp_path)
         by_text.compare(PROMPT, *videos, COLOUR)
         (again,) = by_text.estimate(PROMPT, videos[1], videos[0], COLOUR)
@@ -478,7 +478,7 @@ def test_models_of_ones_own() -> None:
         ("vlm-video?vlm=mine&model=m&server=s&frames_as=video", "video_frame_tokens as Qwen3-VL's", ""),
     ],
 )  # fmt: skip
-def test_what_another_models_counts_are_assumed_for_is_said(
+def test_what_another_models_counts_are_assumed_for_is_reported(
     chosen: str, says: str, silent: str, tmp_path: Path
 ) -> None:
     setup = Setup(

@@ -89,7 +89,7 @@ def test_what_failed_is_missing_in_a_mean_and_repeats_count_once() -> None:
     assert [(line.model, line.overall.rank) for line in board.lines] == [("a", 1), ("b", None)]
     both = [*rows, row("b", "p2", 1)]
     assert {one.prompt_id for one in common_prompts(both)} == {"p2"}
-    # whose prompts were sent is said by dimension
+    # whose prompts were sent is reported by dimension
     sent = [row("a", "p1", 4, prompts="built-in"), row("b", "p1", 4, prompts="mine, 12ab")]
     sent += [row("a", "p2", 4, prompts="built-in"), row("a", "p1", 1, dimension="scene")]
     assert prompts_sent(sent) == {"imaging": "built-in; mine, 12ab"}
@@ -143,7 +143,7 @@ def test_the_board_is_written_in_all_formats(tmp_path: Path) -> None:
     assert board_table(board_of("Suite", [], {})).empty
     for few in ({}, {"imaging": {"a": Mean(1.0, 1)}}):
         assert write_board(board_of("Suite", DIMENSIONS, few), tmp_path / "few").is_file()
-    # nothing is said of scales that the suite does not have
+    # nothing is reported of scales that the suite does not have
     assert "in per cent" in page
     assert "in per cent" not in board_table(board_of("Suite", dimensions[:1], means)).note
 

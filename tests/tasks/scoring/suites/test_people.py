@@ -57,7 +57,7 @@ def test_lists_of_ratings_as_they_are_published(tmp_path: Path) -> None:
     result = load_ratings(path, SCALES)
     first = VideoKey(model="a", prompt_id="p1", sample=2)
     assert [row.value for row in result.rows if row.video == first] == [3, 2, 3]
-    # 0 is no rating, and the raters after it keep their places
+    # 0 is not a rating, and the raters after it keep their places
     assert [row.rater for row in result.rows if row.video == first] == ["1", "3", "4"]
     assert [(one.where, one.reason) for one in result.left_out] == [
         ("line 1", INVALID),

@@ -68,7 +68,9 @@ def answered(scorer: Scorer, folder: Path, suite: str, **choice: Any) -> SuiteSc
         (SetAside(Reason.READ_ONLY_STORE, "cannot be written"), Failure.INTERNAL_ERROR),
     ],
 )
-def test_a_full_store_is_no_fault_of_the_video(tmp_path: Path, problem: Exception, failure: Failure) -> None:
+def test_a_full_store_is_not_a_fault_of_the_video(
+    tmp_path: Path, problem: Exception, failure: Failure
+) -> None:
     row = answered(Failing(problem), tmp_path, "locot2v-bench")
     assert row.failure is failure
     assert str(problem) in row.message
@@ -166,7 +168,7 @@ def test_scores_go_out_in_three_forms(scores: ScoresStore, tmp_path: Path) -> No
         scores.export(tmp_path / "x.txt")
 
 
-def test_a_damaged_part_is_said(scores: ScoresStore) -> None:
+def test_a_damaged_part_is_reported(scores: ScoresStore) -> None:
     # a writer packs its rows also where it fails
     with pytest.raises(ZeroDivisionError), scores.writer("t") as lines:
         lines.add(row())

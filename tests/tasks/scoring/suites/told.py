@@ -17,5 +17,5 @@ class Told(FaultyServer):
         super().__init__(lambda number, body: self._say(number, body))
 
     def say(self, plan: Plan, models: Sequence[str] | None = None) -> None:
-        """Begin anew with other answers, and maybe other models."""
+        """Begin again with other answers, and maybe other models."""
         self._say, self.models, self.seen = plan, models or self.models, []

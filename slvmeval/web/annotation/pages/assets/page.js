@@ -70,14 +70,14 @@ export const common = {
     const texts = island.refused[problem.reason] || island.refused.other;
     const last = LAST.has(problem.reason);
     if (last) { this.over = true; this.players.pause(); }
-    this.notice(texts.text, texts.title, last || problem.goOn ? problem.goOn || this.urls.task : null);
+    this.notice(texts.text, texts.title, last || problem.nextPage ? problem.nextPage || this.urls.task : null);
     if (!last) await this.again();
   },
 
   notice(text, title = "", link = null) {
     const box = $("alert");
     box.replaceChildren(...(title ? [make("b", { textContent: title })] : []), make("span", { textContent: text }));
-    if (link) box.append(make("a", { href: link, className: "button", textContent: island.go_on }));
+    if (link) box.append(make("a", { href: link, className: "button", textContent: island.next_page }));
     box.hidden = false;
   },
 

@@ -6,10 +6,10 @@ const PATIENCE_MS = 20000;
 
 /** The server understood the request and refused it. */
 export class Refusal extends Error {
-  constructor({ reason, message, go_on: goOn }) {
+  constructor({ reason, message, next_page: nextPage }) {
     super(message || reason);
     this.reason = reason || "other";
-    this.goOn = goOn || null;
+    this.nextPage = nextPage || null;
   }
 }
 

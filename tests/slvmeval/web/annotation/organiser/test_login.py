@@ -17,7 +17,7 @@ def test_without_the_secret_there_is_only_the_login(organiser: Organiser) -> Non
     for path in ("/organiser/", *(f"/organiser/c/{NAME}{page}" for page in PAGES), "/organiser/nothing"):
         reply = organiser.http.get(path)
         assert reply.status_code == 303, path
-        assert reply.headers["location"].startswith("/organiser/login?go_on="), path
+        assert reply.headers["location"].startswith("/organiser/login?next_page="), path
         assert HASTY not in reply.text
     for path in (f"/workers/{HASTY}/decide", f"/workers/{HASTY}/erase"):
         reply = organiser.post(path, csrf="", standing="excluded", note="x", typed=HASTY[:10])
@@ -50,7 +50,7 @@ def test_a_workers_session_opens_no_organisers_page(busy: Study, organiser: Orga
 
 
 def test_the_session_is_the_organisers_only(busy: Study, organiser: Organiser) -> None:
-    reply = organiser.log_in(go_on=f"/organiser/c/{NAME}/workers?show=listed")
+    reply = organiser.log_in(next_page=f"/organiser/c/{NAME}/workers?show=listed")
     assert (reply.status_code, reply.headers["location"]) == (303, f"/organiser/c/{NAME}/workers?show=listed")
     cookie = reply.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=lax", "Path=/organiser"} <= set(cookie.split("; "))
@@ -104,7 +104,7 @@ def test_a_login_needs_a_name_and_goes_nowhere_else(reader: Organiser) -> None:
         "/c/study",
         "javascript:alert(1)",
     ):
-        assert reader.log_in(go_on=elsewhere).headers["location"] == "/organiser/", elsewhere
+        assert reader.log_in(next_page=elsewhere).headers["location"] == "/organiser/", elsewhere
 
 
 def test_a_form_needs_the_sessions_token(quiet: Study, reader: Organiser) -> None:

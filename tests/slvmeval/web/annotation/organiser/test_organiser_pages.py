@@ -266,7 +266,7 @@ def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:
                 assert somebody.http.get(f"/organiser/c/{name}{path}").status_code == expected, (name, path)
 
 
-def test_a_database_that_is_away_is_said_to_be_away(
+def test_a_database_that_is_away_is_reported_as_away(
     reader: Organiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = hidden(reader.page("/record").text)

@@ -35,7 +35,7 @@ def task(language: str = "en", of: Campaign | None = None, view: Any = VIEW, **d
 
 def every_page(language: str, of: Campaign, word: str = "x") -> dict[str, str]:
     view = {**REVEALED, "prompt": [{"start_s": 0, "end_s": 1, "caption": word, "translation": word}]}
-    refused = {"reason": "expired", "message": word, "go_on": "/c/study/task"}
+    refused = {"reason": "expired", "message": word, "next_page": "/c/study/task"}
     made: dict[PageName, dict[str, Any]] = {
         **{"enter": {}, "consent": {}, "done": {"code": word, "answered": 3}, "refused": refused},
         "task": {"view": view, "urls": URLS},
@@ -114,12 +114,12 @@ def test_languages_are_offered_where_there_are_some_and_somebody_to_keep_them_fo
 
 
 def test_a_refusal_needs_no_campaign() -> None:
-    html = render("refused", "ja", campaign=None, reason="wrong_host", message="", go_on=None)
+    html = render("refused", "ja", campaign=None, reason="wrong_host", message="", next_page=None)
     assert texts("ja").refused("wrong_host")["title"] in html
     assert '<a class="button' not in html
 
 
-def test_data_that_is_forgotten_is_no_empty_page() -> None:
+def test_data_that_is_forgotten_is_not_an_empty_page() -> None:
     with pytest.raises(jinja2.UndefinedError):
         render("done", "en", campaign=campaign(), csrf="x", code="c")
 

@@ -144,7 +144,7 @@ def test_the_instructions_have_the_content_of_the_paper() -> None:
         assert [word for word in content if word not in told] == [], aspect
 
 
-def test_what_is_no_file_in_place_of_texts_is_named(tmp_path: Path) -> None:
+def test_what_is_not_a_file_in_place_of_texts_is_named(tmp_path: Path) -> None:
     (tmp_path / "en.toml").mkdir()
     with pytest.raises(UserInputError, match=r"en\.toml cannot be read: it is a folder, not a file"):
         texts("en", None, tmp_path)

@@ -53,7 +53,7 @@ def test_a_busy_server_is_asked_again(visit: Visit) -> None:
     def away(route: Any) -> None:
         times.append(1)
         if len(times) < 3:
-            route.fulfill(status=503, json={"reason": "away", "message": "", "go_on": None})
+            route.fulfill(status=503, json={"reason": "away", "message": "", "next_page": None})
         else:
             route.continue_()
 
@@ -109,7 +109,7 @@ def test_an_answer_of_an_old_session_can_be_repeated(visit: Visit, served: Serve
     assert "The left video" in visitor.text(".your-answer")
 
 
-def test_who_closes_the_page_goes_on_tomorrow(visit: Visit, own: Served) -> None:
+def test_who_closes_the_page_continues_tomorrow(visit: Visit, own: Served) -> None:
     own.open(lease_minutes=60 * 48)
     today = visit(own)
     today.decided()
@@ -204,7 +204,7 @@ def test_a_video_that_the_browser_cannot_play(visit: Visit, own: Served) -> None
     visitor.look()
 
 
-def test_a_video_that_breaks_off_is_loaded_anew_where_it_stood(visit: Visit) -> None:
+def test_a_video_that_breaks_off_is_loaded_again_where_it_stood(visit: Visit) -> None:
     visitor = visit(expected=(*LOST, "403"))
     visitor.agree()
     visitor.press("ArrowRight", "ArrowRight")
