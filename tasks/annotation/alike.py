@@ -58,14 +58,12 @@ _BOX = 8
 class _Frames:
     """Bytes of each frame without the encoder's marks, and which are key frames.
 
-    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of other frames and of IDR
-    frames; `shares` says the same of drawn bytes.
+    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of IDR and other ones.
     """
 
     sizes: list[int]
     keys: list[bool]
     counts: NDArray[np.int64]
-    shares: NDArray[np.float64] | None = None
 
 
 def write_alike(
@@ -97,8 +95,7 @@ def write_alike(
         rows = zip(first.sizes, second.sizes, *more, strict=True)
         sizes = [max(row) + (_LEAST if len(set(row)) > 1 else 0) for row in rows]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
-        both = first.counts + second.counts
-        first, second = (_Frames(sizes, keys, both, _filling(own, both, sizes)) for own in (first, second))
+        first = second = _Frames(sizes, keys, first.counts + second.counts)
     for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):
         _write(side, target, wanted, (key, name))
     _end_alike(targets)
@@ -129,8 +126,8 @@ def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> N
         frames = zip(_packets(origin), wanted.sizes, wanted.keys, strict=True)
         for place, ((packet, units), size, is_key) in enumerate(frames):
             missing = size - sum(map(len, units))
-            if missing and wanted.shares is not None:
-                shares = wanted.shares[place // _GROUP, int(packet.is_keyframe)]
+            if missing:
+                shares = _shares(wanted.counts[place // _GROUP, int(packet.is_keyframe)])
                 units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
             file.mux(_copied(packet, units, stream, is_key))
 
@@ -184,25 +181,10 @@ def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) ->
     return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
 
 
-def _filling(own: _Frames, both: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.float64]:
-    """Return shares with which drawn bytes and coded data of a side together are like those of both sides."""
-    missing = np.zeros(both.shape[:2])
-    for place, (size, coded, key) in enumerate(zip(sizes, own.sizes, own.keys, strict=True)):
-        missing[place // _GROUP, int(key)] += size - coded
-    filling = np.zeros(both.shape)
-    for at in zip(*missing.nonzero(), strict=True):
-        common, mine = _shares(both[at]), _shares(own.counts[at])
-        wanted = common + (common - mine) * own.counts[at].sum() / missing[at]
-        # a byte that is too frequent already has few
-        filling[at] = np.maximum(wanted, common / 2)
-        filling[at] /= filling[at].sum()
-    return filling
-
-
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return how likely each byte is in coded data that have given bytes.
 
-    What was counted is taken as far as it is no chance; the rest is as the shares of ones and of changes
+    What was counted is taken as far as it is not chance; the rest is as the shares of ones and of changes
     between neighbouring bits say.
     """
     total = counts.sum()

@@ -129,7 +129,7 @@ def test_drawn_bytes_look_like_coded_data(length: int) -> None:
     assert length < 70_000 or np.abs(found - shares).max() < 0.1
 
 
-def test_shares_follow_what_was_counted_as_far_as_it_is_no_chance() -> None:
+def test_shares_follow_what_was_counted_as_far_as_it_is_not_chance() -> None:
     rng = np.random.default_rng(2)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     true = np.where(bits, 0.6, 0.4).prod(1)
