@@ -83,6 +83,7 @@ others. Trivial numbers are shown for comparison.
   with their pairs). All other dimensions need weights or a model server, or, like the seven of human
   expectation realization, ask questions written for one prompt.
 - **Classical operations** replace diffusion in object integrity and colour.
+- **Draws** depend on the bytes of the pieces: another version of FFmpeg cuts others, with other numbers.
 
 [All cells with their intervals](specificity.csv).
 """

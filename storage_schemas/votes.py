@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -306,8 +306,10 @@ class VotesStore:
         self.add_decisions([made])
         return made
 
-    def keep_rules(self, campaign: str, rule: Mapping[str, Any] | None, workers: str) -> None:
-        """Keep the rules of a campaign.
+    def keep_rules(
+        self, campaign: str, rule: Mapping[str, Any] | None, workers: str, unanswered: Collection[str] = ()
+    ) -> None:
+        """Keep the rules of a campaign, and what it still waits for.
 
         Parameters
         ----------
@@ -315,8 +317,14 @@ class VotesStore:
             What it changes of the filter's rule; None for nothing.
         workers
             Name of the rule by which workers are listed for review.
+        unanswered
+            Pairs that are shown and have no vote yet.
         """
-        rules = {"filter": None if rule is None else dict(rule), "workers": workers}
+        rules = {
+            "filter": None if rule is None else dict(rule),
+            "workers": workers,
+            "unanswered": sorted(unanswered),
+        }
         write_atomic(self._rule_file(campaign), with_checksum(json.dumps(rules, sort_keys=True)))
 
     def kept_rule(self, campaign: str) -> dict[str, Any] | None:
@@ -340,6 +348,16 @@ class VotesStore:
         """
         name: str | None = self._rules(campaign).get("workers")
         return name
+
+    def unanswered(self, campaign: str) -> set[str]:
+        """Return the pairs that a campaign shows and that had no vote when its votes were last collected.
+
+        Raises
+        ------
+        IntegrityError
+            If the file is damaged.
+        """
+        return set(self._rules(campaign).get("unanswered", ()))
 
     def _rules(self, campaign: str) -> dict[str, Any]:
         try:

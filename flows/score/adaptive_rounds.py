@@ -44,7 +44,7 @@ def searches_of(
     for pair in pairs:
         number = 1.0 if pair.strength_number is None else pair.strength_number
         # a control has no better side, and excerpts are easier or harder than their dose
-        if number > 0 and pair.clips > 0 and not pair.control and not pair.excerpt:
+        if number > 0 and pair.clips > 0 and not pair.control and not pair.length:
             one = LadderPair(pair.pair_id, pair.source_id, Dose(number, pair.clips))
             by_aspect.setdefault(pair.aspect, []).append(one)
     searches = {}
@@ -52,6 +52,11 @@ def searches_of(
         ladder = Ladder.of((one.dose for one in some), main_clips)
         if ladder.ends[0] < ladder.ends[1]:
             searches[aspect] = Search(ladder, tuple(some), precision, most_pairs)
+    if not by_aspect:
+        raise UserInputError(
+            "an adaptive evaluation asks neither controls nor excerpts, and no other pair is selected: leave "
+            "out strength=control, or length=…"
+        )
     if not searches:
         raise UserInputError(
             f"{title} has one severity of each aspect, and an adaptive evaluation chooses between several. "

@@ -206,10 +206,10 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             self.progress.say(f"left out, since they have one severity only: {', '.join(left)}")
         if any(pair.control for pair in self.wanted):
             self.progress.say("controls are left out: they have no threshold")
-        if any(pair.excerpt for pair in self.wanted):
+        if any(pair.length for pair in self.wanted):
             self.progress.say("excerpts are left out: their damage counts more or less than in the film")
         self.wanted = [
-            pair for pair in self.wanted if pair.aspect in searches and not pair.control and not pair.excerpt
+            pair for pair in self.wanted if pair.aspect in searches and not pair.control and not pair.length
         ]
         for judge in self.judges:
             if judge.usable:

@@ -229,7 +229,9 @@ def evaluate_options(
         choices[:] = in_wordings(choices, wordings)
         parameters = parameters.model_copy(update={"prompts": None})
     probes = probes_in(parameters.probes)
-    choices += [choice.model_copy(update={"probe": probe}) for choice in choices for probe in probes]
+    # probes show what a judge in its own words rests on
+    probed = [choice for choice in choices if not choice.wording]
+    choices += [choice.model_copy(update={"probe": probe}) for choice in probed for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)
     if parameters.adaptive and (parameters.pairs or pairs_from is not None):
         raise UserInputError("an adaptive evaluation needs the severities of a release, not other pairs")
@@ -252,6 +254,7 @@ def evaluate_options(
             "pairs": parameters.pair_ids,
             "strengths": parameters.strengths,
             "clips": parameters.clips,
+            "lengths": parameters.lengths,
             "most_per_aspect": parameters.most_per_aspect,
         },
     )

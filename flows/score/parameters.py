@@ -85,6 +85,10 @@ class EvaluateParameters(ScoringParameters):
     clips: Annotated[tuple[int, ...], Given(by_set=True)] = Field(
         default=(), description="Only pairs with this number of degraded clips."
     )
+    lengths: Annotated[tuple[str, ...], Given(("--length",), "SHARE", by_set=True)] = Field(
+        default=(),
+        description="Only excerpts of this share of the film; excerpts for all, none for other pairs.",
+    )
     most_per_aspect: Annotated[int | None, Given(("--max-per-aspect",), panel=_PAIRS)] = Field(
         default=None,
         ge=1,

@@ -241,9 +241,10 @@ class Campaign(Frozen):
     @property
     def filter_rule(self) -> dict[str, Any] | None:
         """What it changes of the recipe's rule for the filter; None for nothing."""
-        if not self.weighs:
+        if self.kind != "pairs":
             return None
-        return {"until_certain": True, "workers_per_pair": self.workers_per_pair, "drop_excluded": True}
+        rule = {"workers_per_pair": self.workers_per_pair, "drop_excluded": self.drops_excluded}
+        return {**rule, "until_certain": True} if self.weighs else rule
 
     def votes_wanted(self, votes: int, clear: float) -> int:
         """Return the number of votes that a pair should have, as far as is known.

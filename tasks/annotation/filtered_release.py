@@ -222,7 +222,8 @@ def _write(
     write_tables(folder, records, sources, clips, [], degraded.__getitem__)
     write_rows(folder / VOTES_FILE, VOTES, votes)
     schema = OUTCOMES
-    if any(one.control for one in outcomes):
-        schema = schema.append(pa.field("control", pa.bool_()))
+    for name in ("control", "excerpt"):
+        if any(getattr(one, name) for one in outcomes):
+            schema = schema.append(pa.field(name, pa.bool_()))
     rows: list[dict[str, Any]] = [{name: getattr(one, name) for name in schema.names} for one in outcomes]
     write_rows(folder / OUTCOMES_FILE, schema, rows)

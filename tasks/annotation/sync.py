@@ -71,7 +71,6 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     """
     settings = desk.campaigns.get(campaign)
     files = VotesStore(store)
-    files.keep_rules(campaign, settings.filter_rule, settings.rule)
     place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
     # vote numbers are only meaningful within their database
     database = digest_text(desk.database.shown_url)
@@ -94,6 +93,8 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
         write_atomic(place, newest.model_dump_json().encode())
     desk.votes.weigh(campaign)
     progress = [one for one in desk.organiser.progress(campaign) if not one.gold]
+    unanswered = [one.pair_id for one in progress if not one.votes]
+    files.keep_rules(campaign, settings.filter_rule, settings.rule, unanswered)
     return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
 
 

@@ -24,6 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from tasks.report.accuracy import DEFAULT_INTERVAL, MEAN, POOLED, IntervalKind
 from tasks.report.table import Table, aspect_title
 from tasks.statistics.psychometric import accuracy_at
+from tasks.statistics.wordings import PARTS
 
 #: Text, secondary text and lines; the page replaces these colours, so that they suit a dark page.
 INK, QUIET, LINE = "#1c2027", "#59616e", "#dcdedb"
@@ -107,6 +108,9 @@ def figures_of(
         "psychometric-points": _psychometric,
         "length": _length,
         "specificity": _specificity,
+        "wordings": _wordings,
+        "wording-variance": _wording_variance,
+        "protocols": _protocols,
     }
     figures = []
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
@@ -176,6 +180,100 @@ def _specificity(table: Table, evaluators: Sequence[str]) -> Canvas:
     return canvas
 
 
+#: Widths of the lines of wordings, and their names.
+_WORDING_LINES = ((2.6, "all wordings"), (0.8, "another, 95 %"))
+
+
+def _wordings(table: Table, evaluators: Sequence[str]) -> Canvas:
+    """Accuracies over wordings: their mean and ends, and where that of another would lie."""
+    cells = {(row["aspect"], row["evaluator"]): row for row in table.rows}
+    aspects = list(dict.fromkeys(aspect for aspect, _ in cells))
+    judges = list(dict.fromkeys(name for _, name in cells))
+    known = [*evaluators, *(name for name in judges if name not in evaluators)]
+    canvas, blocks = _rows_by_aspect(aspects, judges)
+    for place, (aspect, (axes, first)) in enumerate(blocks.items()):
+        for number, name in enumerate(judges):
+            one = cells.get((aspect, name))
+            if one is None:
+                continue
+            style, row = _style(known, name), first + number
+            for ends, (width, _) in zip(("least most", "low high"), _WORDING_LINES, strict=True):
+                low, high = (one[end] for end in ends.split())
+                if low is not None:
+                    axes.plot([low, high], [row, row], color=style["color"], linewidth=width, clip_on=False)
+            dot = f"mean-{place}-{number}"
+            axes.plot([one["mean"]], [row], linestyle="none", clip_on=False, gid=dot, **style)
+    lines = [({"color": QUIET, "linewidth": width}, label) for width, label in _WORDING_LINES]
+    _name_rows(canvas, judges, known, lines)
+    return canvas
+
+
+def _wording_variance(table: Table, _evaluators: Sequence[str]) -> Canvas:
+    """What share of the variance of answers each part has, a bar for each evaluator and aspect."""
+    held: dict[tuple[str, str], dict[str, float]] = {}
+    for row in table.rows:
+        held.setdefault((row["evaluator"], row["aspect"]), {})[row["part"]] = row["share"] or 0.0
+    several = len({name for name, _ in held}) > 1
+    labels = [
+        f"{_shortened(name)}, {aspect_title(aspect)}" if several else aspect_title(aspect)
+        for name, aspect in held
+    ]
+    canvas, axes = _bars(labels)
+    parts = [part for part in PARTS if any(part in shares for shares in held.values())]
+    _stack(axes, [[shares.get(part, 0.0) for shares in held.values()] for part in parts], parts)
+    axes.set_xlabel("share of the variance of answers, %")
+    return canvas
+
+
+def _protocols(table: Table, _evaluators: Sequence[str]) -> Canvas:
+    """People by protocol: whom they preferred, with its interval, beside how they rated the damage."""
+    rows, tall = table.rows, 0.44
+    height = tall * len(rows) + 0.68
+    # as wide as a phone
+    canvas = Canvas(figsize=(4.4, height))
+    share = tall * len(rows) / height
+    left, right = (canvas.add_axes((x, 0.42 / height, 0.43, share)) for x in (0.02, 0.53))
+    for axes in (left, right):
+        _share_axis(axes, len(rows), chance=False)
+        axes.grid(visible=False)
+        axes.set_ylim(len(rows) - 0.3, -0.7)
+        axes.set_yticks([])
+    left.set_xlabel("preferred the untouched video, %", fontsize=8.0)
+    right.set_xlabel("rated, %", fontsize=8.0)
+    _stack(right, [[row[rating] for row in rows] for rating in "abc"], "ABC", 0.26)
+    for place, row in enumerate(rows):
+        left.text(-0.02, place - 0.32, row["protocol"], fontsize=8.0)
+        left.plot([0.5, 0.5], [place - 0.2, place + 0.2], **_CHANCE)
+        if row["right_low"] is not None:
+            left.plot([row["right_low"], row["right_high"]], [place] * 2, color=PALETTE[0], linewidth=1.4)
+        left.plot([row["right"]], [place], color=PALETTE[0], marker="o", markersize=4, clip_on=False)
+    return canvas
+
+
+def _bars(labels: Sequence[str]) -> tuple[Canvas, Axes]:
+    """Return a canvas for a bar of shares by label."""
+    height = 0.22 * len(labels) + 0.95
+    left = 0.1 + _CHARACTER * max(map(len, labels))
+    width = left + 2.75
+    canvas = Canvas(figsize=(width, height))
+    axes = canvas.add_axes((left / width, 0.42 / height, 2.6 / width, 0.22 * len(labels) / height))
+    _share_axis(axes, len(labels), chance=False)
+    axes.set_yticks(range(len(labels)), labels)
+    return canvas, axes
+
+
+def _stack(axes: Axes, parts: Sequence[Sequence[float]], names: Sequence[str], tall: float = 0.7) -> None:
+    """Draw bars of shares, one part after the other, with a legend above."""
+    starts = np.zeros(len(parts[0]))
+    for place, (shares, name) in enumerate(zip(parts, names, strict=True)):
+        axes.barh(range(len(shares)), shares, left=starts, height=tall, color=PALETTE[place], label=name)
+        starts += np.asarray(shares)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8.0, borderaxespad=0.2,
+        handlelength=1.0, columnspacing=1.2,
+    )  # fmt: skip
+
+
 def one_figure(table: Table, draw: Callable[[Table], Canvas]) -> Figure:
     """Return a figure drawn from a table, with the table's name."""
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
@@ -238,7 +336,7 @@ def _accuracies(table: Table, evaluators: Sequence[str], interval: IntervalKind,
     shown = [name for name in evaluators if any((aspect, name) in cells for aspect in aspects)]
     # people alone are an evaluator like any other
     judges = [name for name in shown if name != people] or shown
-    canvas, blocks = (_blocks if len(judges) <= _MOST_DODGED else _aspect_panels)(aspects, judges)
+    canvas, blocks = _rows_by_aspect(aspects, judges)
     for place, (aspect, (axes, first)) in enumerate(blocks.items()):
         for number, name in enumerate(judges):
             row = first + number
@@ -255,18 +353,37 @@ def _accuracies(table: Table, evaluators: Sequence[str], interval: IntervalKind,
             ends = [first - 0.5, first + len(judges) - 0.5]
             bar = f"people-{place}"
             axes.plot([mark["accuracy"]] * 2, ends, color=INK, linewidth=1.8, clip_on=False, gid=bar)
-    keys = [Line2D([], [], linewidth=1.4, **_style(evaluators, name)) for name in judges]
-    labels = [_shortened(name) for name in judges]
-    if len(judges) > _MOST_DODGED:
-        keys, labels = [], []
-    keys.append(Line2D([], [], color=QUIET, linewidth=0.9, dashes=(2, 3)))
-    labels.append("chance")
+    more = [(_CHANCE, "chance")]
     if people not in judges and any((aspect, people) in cells for aspect in aspects):
-        keys.append(Line2D([], [], color=INK, linewidth=0, marker="|", markersize=9, markeredgewidth=1.8))
-        labels.append("people")
+        more.append((_PEOPLE, "people"))
+    _name_rows(canvas, judges, evaluators, more)
+    return canvas
+
+
+#: What marks look like in a legend.
+_CHANCE: dict[str, Any] = {"color": QUIET, "linewidth": 0.9, "dashes": (2, 3)}
+_PEOPLE: dict[str, Any] = {
+    "color": INK,
+    "linewidth": 0,
+    "marker": "|",
+    "markersize": 9,
+    "markeredgewidth": 1.8,
+}
+
+
+def _name_rows(
+    canvas: Canvas,
+    judges: Sequence[str],
+    evaluators: Sequence[str],
+    more: Sequence[tuple[Mapping[str, Any], str]],
+) -> None:
+    """Add the legend of a figure of rows by aspect; where evaluators have panels they are named there."""
+    few = judges if len(judges) <= _MOST_DODGED else ()
+    keys = [Line2D([], [], linewidth=1.4, **_style(evaluators, name)) for name in few]
+    keys += [Line2D([], [], **look) for look, _ in more]
+    labels = [*map(_shortened, few), *(label for _, label in more)]
     columns = _key_columns(labels)
     canvas.legend(keys, labels, loc="upper left", ncols=columns, fontsize=8.0, borderaxespad=0.2)
-    return canvas
 
 
 def _key_columns(labels: Sequence[str]) -> int:
@@ -276,6 +393,13 @@ def _key_columns(labels: Sequence[str]) -> int:
 def _shortened(name: str) -> str:
     most = _LONGEST_NAME
     return name if len(name) <= most else f"{name[: most - 13]}…{name[-12:]}"
+
+
+def _rows_by_aspect(
+    aspects: Sequence[str], judges: Sequence[str]
+) -> tuple[Canvas, dict[str, tuple[Axes, int]]]:
+    """A row by aspect and evaluator: in one panel for few evaluators, else in a panel by aspect."""
+    return (_blocks if len(judges) <= _MOST_DODGED else _aspect_panels)(aspects, judges)
 
 
 def _blocks(aspects: Sequence[str], judges: Sequence[str]) -> tuple[Canvas, dict[str, tuple[Axes, int]]]:
@@ -323,9 +447,10 @@ def _aspect_panels(
     return canvas, blocks
 
 
-def _share_axis(axes: Axes, rows: int) -> None:
+def _share_axis(axes: Axes, rows: int, chance: bool = True) -> None:
     """Shares from left to right, rows from the top."""
-    axes.axvline(0.5, color=QUIET, linewidth=0.9, dashes=(2, 3))
+    if chance:
+        axes.axvline(0.5, **_CHANCE)
     axes.set_xlim(-0.02, 1.02)
     axes.xaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import Judgement
@@ -35,6 +36,13 @@ class JudgedPairs(ABC):
         Of all pairs.
     failures
         What failures count; `trials` and `all_trials` have it, too.
+    probe_trials
+        Those of probes on the pairs of accuracies.
+    wording_trials
+        Those of evaluators in other wordings on the pairs of accuracies: by the evaluator's name in its own
+        words, and the wording's.
+    aside_rows
+        Rows of probes and other wordings; `rows` has none of them.
     """
 
     rows: tuple[Judgement, ...]
@@ -43,6 +51,9 @@ class JudgedPairs(ABC):
     all_trials: tuple[Trial, ...]
     ties: TiePolicy = DEFAULT_TIES
     failures: FailurePolicy = "ignored"
+    probe_trials: tuple[Trial, ...] = ()
+    wording_trials: Mapping[tuple[str, str], tuple[Trial, ...]] = field(default_factory=dict)
+    aside_rows: tuple[Judgement, ...] = ()
 
     @property
     @abstractmethod
@@ -58,6 +69,57 @@ class JudgedPairs(ABC):
         """Return trials by evaluator, in the order of their names."""
         held = grouped(self.trials if trials is None else trials, lambda trial: trial.who)
         return {who: held[who] for who in self.names if who in held}
+
+
+@dataclass(frozen=True)
+class Asides:
+    """Judgements that no accuracy contains: of probes, and of evaluators in other wordings.
+
+    Parameters
+    ----------
+    own
+        The other judgements: of evaluators as they are.
+    rows
+        Those of some evaluators, see :meth:`of`.
+    """
+
+    own: tuple[Judgement, ...]
+    rows: tuple[Judgement, ...]
+
+    @classmethod
+    def of(cls, judgements: Iterable[Judgement], evaluators: Collection[str] = ()) -> Asides:
+        """Separate judgements.
+
+        Parameters
+        ----------
+        evaluators
+            Names of the evaluators, in their own words and without a probe; all if empty.
+        """
+        own, rows = [], []
+        for row in judgements:
+            if not row.probe and row.wording is None:
+                own.append(row)
+                continue
+            name = row.wording[0] if row.wording else row.evaluator.removesuffix(f"+{row.probe}")
+            if not evaluators or name in evaluators:
+                rows.append(row)
+        return cls(tuple(own), tuple(rows))
+
+    def fields(self, trials_of: Callable[[Sequence[Judgement]], Iterable[Trial]]) -> dict[str, Any]:
+        """Return the fields of :class:`JudgedPairs` that have them.
+
+        Parameters
+        ----------
+        trials_of
+            Returns the trials of judgements on the pairs of accuracies.
+        """
+        probes = [row for row in self.rows if row.probe]
+        wordings = grouped((row for row in self.rows if not row.probe), lambda row: row.wording)
+        return {
+            "aside_rows": self.rows,
+            "probe_trials": tuple(trials_of(probes)),
+            "wording_trials": {name: tuple(trials_of(some)) for name, some in wordings.items()},
+        }
 
 
 def rows_of(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from storage_schemas.judgements import Judgement, JudgementsStore
@@ -11,7 +11,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from tasks.pairs.strength_number import strength_number
 from tasks.recipe import recipe_from
-from tasks.report.judged_pairs import JudgedPairs, names_of, rows_of
+from tasks.report.judged_pairs import Asides, JudgedPairs, names_of, rows_of
 from tasks.statistics.trials import (
     DEFAULT_TIES,
     FailurePolicy,
@@ -19,7 +19,6 @@ from tasks.statistics.trials import (
     Trial,
     TrialPair,
     failures_count,
-    grouped,
     trial_pair,
     trials_of,
 )
@@ -46,11 +45,6 @@ class JudgedRelease(JudgedPairs):
         Those on controls, which no accuracy contains.
     length_trials
         Those on excerpts, which no accuracy contains either.
-    probe_trials
-        Those of probes on the pairs of accuracies.
-    wording_trials
-        Those of evaluators in other wordings on the pairs of accuracies: by the evaluator's name in its own
-        words, and the wording's.
     """
 
     release: Release
@@ -61,8 +55,6 @@ class JudgedRelease(JudgedPairs):
     people: ReleaseVotes | None = None
     control_trials: tuple[Trial, ...] = ()
     length_trials: tuple[Trial, ...] = ()
-    probe_trials: tuple[Trial, ...] = ()
-    wording_trials: Mapping[tuple[str, str], tuple[Trial, ...]] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -123,25 +115,16 @@ def load_judged_release(
         here = {pair.pair_id for pair in pairs}
         judgements = [*judgements, *(row for row in people.judgements if row.pair_id in here)]
     what = f"release {release.name}, version {release.version}"
-    probes = [row for row in judgements if row.probe]
-    own = [row for row in judgements if not row.probe and row.wording is None]
-    wordings = grouped((row for row in judgements if not row.probe), lambda row: row.wording)
-    rows = rows_of(own, evaluators, what, "`slvmeval evaluate` does it")
+    asides = Asides.of(judgements, evaluators)
+    rows = rows_of(asides.own, evaluators, what, "`slvmeval evaluate` does it")
     gathered = _gathered(release, records, rows, pairs, ties, failures)
-    probed = failures_count(trials_of(probes, pairs), failures)
-    main = gathered.main_strength
-    clips = gathered.main_clips
-    worded = {
-        wording: tuple(
-            trial
-            for trial in failures_count(trials_of(some, pairs), failures)
-            if _is_main(trial.pair, main, clips)
-        )
-        for wording, some in wordings.items()
-        if wording is not None and (not evaluators or wording[0] in evaluators)
-    }
-    of_main = (trial for trial in probed if _is_main(trial.pair, main, clips))
-    return replace(gathered, people=people, probe_trials=tuple(of_main), wording_trials=worded)
+    main, clips = gathered.main_strength, gathered.main_clips
+
+    def of_main(some: Sequence[Judgement]) -> Iterator[Trial]:
+        found = failures_count(trials_of(some, pairs), failures)
+        return (trial for trial in found if _is_main(trial.pair, main, clips))
+
+    return replace(gathered, people=people, **asides.fields(of_main))
 
 
 def _gathered(

@@ -15,6 +15,7 @@ from tasks.statistics.intervals import FEW_SOURCES, NO_WIDTH, clustered_interval
 from tasks.statistics.trials import TrialPair, grouped, pair_points
 
 _NO_LENGTHS = "The release has no excerpts: a recipe with [lengths] has some."
+_NOT_JUDGED = "No excerpt was judged: `slvmeval evaluate --set length=excerpts` asks about all of them."
 #: The order of positions in tables.
 POSITIONS = ("own", "early", "middle", "late")
 
@@ -34,7 +35,8 @@ def length_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
             points = pair_points(some, gathered.ties)
             rows += [{**head, **row} for row in _by_point(points)]
             changes += [{**head, **row} for row in _changes(points)]
-    empty = "" if rows else _NO_LENGTHS
+    there = any(record.excerpt for record in gathered.release.pairs())
+    empty = "" if rows else _NOT_JUDGED if there else _NO_LENGTHS
     return (
         Table(
             "length",

@@ -13,9 +13,11 @@ from storage_schemas.store import Store
 from tasks.plugins import added_points
 from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind
 from tasks.report.judged_pairs import JudgedPairs
+from tasks.report.published import Published
 from tasks.report.write import Report
 from tasks.scoring.pair_sets import pairs_from_text, split_name
 from tasks.scoring.registry import load_factory
+from tasks.statistics.equivalence import MARGIN
 from tasks.statistics.trials import DEFAULT_TIES, FailurePolicy, TiePolicy
 
 #: Entry-point group of the factories.
@@ -35,8 +37,10 @@ class PairReports(Protocol):
     ) -> JudgedPairs:
         """Return the judgements on some pairs."""
 
-    def report(self, judged: Any, interval: IntervalKind) -> Report:
-        """Return the report on what `judged` returned."""
+    def report(
+        self, judged: Any, interval: IntervalKind, published: Published | None, margin: float
+    ) -> Report:
+        """Return the report on what `judged` returned, held against published values if given."""
 
 
 def judged_set(
@@ -63,9 +67,15 @@ def judged_set(
     return _reports(text).judged(store, pairs_from_text(text), evaluators, ties, failures)
 
 
-def report_of_set(text: str, judged: JudgedPairs, interval: IntervalKind = DEFAULT_INTERVAL) -> Report:
-    """Return the report on the judgements of ``NAME:LOCATION``."""
-    return _reports(text).report(judged, interval)
+def report_of_set(
+    text: str,
+    judged: JudgedPairs,
+    interval: IntervalKind = DEFAULT_INTERVAL,
+    published: Published | None = None,
+    margin: float = MARGIN,
+) -> Report:
+    """Return the report on the judgements of ``NAME:LOCATION``, held against published values if given."""
+    return _reports(text).report(judged, interval, published, margin)
 
 
 def _reports(text: str) -> PairReports:

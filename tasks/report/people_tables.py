@@ -14,7 +14,7 @@ from tasks.statistics.correlations import FilterCorrelation, filter_correlations
 from tasks.statistics.intervals import FEW_SOURCES, clustered_interval
 from tasks.statistics.trials import grouped
 from tasks.votes.agreement import agreement
-from tasks.votes.filter import FilterRule, retention
+from tasks.votes.filter import FilterRule, controls_in_words, controls_of, retention
 from tasks.votes.release_votes import PEOPLE
 from tasks.votes.stopping import least_votes, most_votes
 
@@ -104,6 +104,8 @@ def retention_table(gathered: JudgedRelease) -> Table:
     weighed = (Column("excluded_unclear", "excluded as unclear", "count"),)
     excluded = weighed if rule is not None and rule.until_certain else counted
     gold = any(row.gold for row in rows)
+    controls = controls_in_words({} if people is None else controls_of(people.outcomes))
+    controls = f" {controls[0].upper()}{controls[1:]}." if controls else ""
     columns = (
         ASPECT,
         Column("initial", "pairs", "count"),
@@ -118,7 +120,7 @@ def retention_table(gathered: JudgedRelease) -> Table:
         "What the human filter kept",
         columns,
         tuple({column.key: getattr(row, column.key) for column in columns} for row in rows),
-        "" if rule is None else _rule_text(rule) + (_GOLD[rule.keep_gold] if gold else ""),
+        "" if rule is None else _rule_text(rule) + (_GOLD[rule.keep_gold] if gold else "") + controls,
         "" if rows else _NOBODY,
     )
 

@@ -69,7 +69,8 @@ def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) ->
     for column, index in enumerate(shown):
         clip = by_index[index]
         middle = clip.frame_count // 2
-        _paste(sheet, _tile(pair.high.rgb(clip.first_frame + middle), size), column, 0, size)
+        at = clip.first_frame - record.first_frame + middle
+        _paste(sheet, _tile(pair.high.rgb(at), size), column, 0, size)
         low = _removed(size)
         if index in starts:
             # a trimmed clip may end before its middle

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.report.judged_release import JudgedRelease
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.scoring.probes import PROBES, SAME_VIDEOS, probe_settings
 from tasks.statistics.cells import cell_of
@@ -17,7 +17,7 @@ from tasks.statistics.trials import Trial, Who, grouped, pair_points
 _NONE = "No judge was probed: `slvmeval evaluate --probe blind,no-prompt,…` does it."
 
 
-def probe_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
+def probe_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
     """Return accuracies beside those of the probes, and the differences with intervals."""
     wide: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
@@ -101,7 +101,7 @@ def _probes(who: Who, asked: Mapping[Who, Sequence[Trial]], aspect: str) -> dict
 
 
 def _difference(
-    probe: str, plain: Sequence[Trial], some: Sequence[Trial], gathered: JudgedRelease
+    probe: str, plain: Sequence[Trial], some: Sequence[Trial], gathered: JudgedPairs
 ) -> dict[str, Any]:
     row: dict[str, Any] = {
         "probe": probe,

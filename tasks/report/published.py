@@ -1,4 +1,4 @@
-"""Published values of a benchmark, and a release's report held against them.
+"""Published values of a benchmark, and a report held against them: on a release, or on other pairs.
 
 A file has one TOML table for each printed table; ``published.toml`` has those of SLVMEval. What does not fit,
 and what the release lacks, does not stop a comparison: it is listed, a line each, and left out.
@@ -18,6 +18,7 @@ from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.regular_files import read_regular_text
 from tasks.report.accuracy import MEAN, POOLED, Matrix, MatrixCell
 from tasks.report.conditions import Condition, conditions_of, conditions_table, protocol_of
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.systems import ASPECT_ORDER, systems_of
 from tasks.report.table import ALL, Column, Table
@@ -219,7 +220,7 @@ class Against:
 
 def hold_against(
     published: Published,
-    gathered: JudgedRelease,
+    gathered: JudgedPairs,
     matrix: Matrix,
     tables: Mapping[str, Table],
     margin: float = MARGIN,
@@ -247,11 +248,18 @@ def hold_against(
             _accuracy_note(margin) + (_WORDS_NOTE if words else ""),
         ),
         conditions_table(published.title, conditions),
-        _table("duration", published, _DURATION, _durations(fit, tables["duration-correlation"])),
-        _table("retention", published, _RETAINED, _retained(fit, tables["retention"])),
-        _table("filter", published, _FILTER, _filters(fit, tables["filter-correlation"])),
-        _table("release", published, _FACTS, _facts(fit, tables["release"])),
     ]
+    if isinstance(gathered, JudgedRelease):
+        made += [
+            _table("duration", published, _DURATION, _durations(fit, tables["duration-correlation"])),
+            _table("retention", published, _RETAINED, _retained(fit, tables["retention"])),
+            _table("filter", published, _FILTER, _filters(fit, tables["filter-correlation"])),
+            _table("release", published, _FACTS, _facts(fit, tables["release"])),
+        ]
+    else:
+        for one in published.values:
+            if one.gives != "accuracy":
+                fit.lacks(one, one.gives, "only a release has it")
     half, points = Column("", "", "percent"), Column("", "", "points")
     beside = {}
     for row in accuracy:
@@ -274,25 +282,27 @@ def hold_against(
 class _Fit:
     """Which published values have a place in a report, and lines on the others."""
 
-    def __init__(self, published: Published, gathered: JudgedRelease) -> None:
+    def __init__(self, published: Published, gathered: JudgedPairs) -> None:
         self._published = published
         self._names: dict[str, list[str]] = {}
         self._refused: dict[str, str] = {}
         #: Conditions of the paper's values, by evaluator; none for values of a file of the user's.
         self.conditions: dict[str, list[Condition]] = {}
-        refused = self._refuses_people(gathered) if published.of_paper else ""
+        release = gathered if isinstance(gathered, JudgedRelease) else None
+        of_paper = release if published.of_paper else None
+        refused = "" if of_paper is None else self._refuses_people(of_paper)
         for system in systems_of(gathered):
             shown = gathered.names[system.who]
             if system.who == PEOPLE and refused:
                 self._refused[system.published_name] = refused
                 continue
             # a file of the user's may use the evaluator's label too
-            label = () if published.of_paper else (system.who[0],)
+            label = (system.who[0],) if of_paper is None else ()
             for name in dict.fromkeys((system.published_name, *label)):
                 self._names.setdefault(name, []).append(shown)
-            if published.of_paper:
-                self.conditions[shown] = conditions_of(gathered, system.who, system.published_name)
-        recipe = gathered.release.recipe.get("aspects", {})
+            if of_paper is not None:
+                self.conditions[shown] = conditions_of(of_paper, system.who, system.published_name)
+        recipe = {} if release is None else release.release.recipe.get("aspects", {})
         self._aspects = list(dict.fromkeys((*ASPECT_ORDER, *recipe, *gathered.aspects)))
         self._problems: dict[str, None] = {}
         self._absent: dict[tuple[str, str], dict[str, None]] = {}
@@ -316,7 +326,7 @@ class _Fit:
         """Return the display names of the evaluators that a value's row names."""
         names = self._names.get(value.row, [])
         if not names:
-            reason = self._refused.get(value.row, "it has no answers on this release")
+            reason = self._refused.get(value.row, "it has no answers here")
             self.lacks(value, f"evaluator {value.row}", reason)
         return names
 
@@ -423,7 +433,7 @@ def _accuracy_note(margin: float) -> str:
 
 def _accuracies(
     fit: _Fit,
-    gathered: JudgedRelease,
+    gathered: JudgedPairs,
     matrix: Matrix,
     margin: float,
     wordings: Sequence[Mapping[str, Any]],

@@ -26,7 +26,19 @@ from tasks.report.severity_power_cost import cost_table, power_table, severity_t
 from tasks.report.specificity_tables import specificity_tables
 from tasks.report.threshold_tables import threshold_tables
 from tasks.report.wording_tables import wording_tables
-from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
+from tasks.report.write import (
+    COMPARISONS,
+    COST,
+    JURIES,
+    ORDER,
+    POWER,
+    PREFERENCES,
+    PROBES,
+    REPEATS,
+    WORDINGS,
+    Report,
+    Section,
+)
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
 from tasks.votes.release_votes import PEOPLE
@@ -41,26 +53,10 @@ SECTIONS = (
         ("signal-detection",),
         missing="damage, edits and shortcuts",
     ),
-    Section(
-        "probes",
-        "Probes",
-        "What accuracies rest on",
-        "What is left of a judge's accuracy if it is given less, or something else?",
-        ("probes",),
-        folded=("probe-differences",),
-        missing="probes (ask with --probe blind,no-prompt)",
-    ),
+    PROBES,
     ORDER,
     REPEATS,
-    Section(
-        "wordings",
-        "Wordings",
-        "Wordings of the prompts",
-        "How much of a difference can the words of a request make?",
-        ("wordings", "wording-variance"),
-        folded=("accuracy-by-wording",),
-        missing="wordings (ask with --prompts and a folder for each)",
-    ),
+    WORDINGS,
     PREFERENCES,
     COMPARISONS,
     JURIES,
@@ -118,7 +114,7 @@ SECTIONS = (
         "People and their filter",
         "Which pairs people kept, whether the others change the result, and how well people agree.",
         ("retention", "filter-correlation", "agreement", "protocols"),
-        ("filter-accuracies",),
+        ("filter-accuracies", "protocols"),
         ("filter-accuracies",),
         missing="people and their filter (needs votes: slvmeval annotate)",
     ),

@@ -18,7 +18,7 @@ from tasks.statistics.comparisons import FamilyMember
 from tasks.statistics.intervals import FEW_SOURCES
 from tasks.statistics.power import accuracy_shown
 from tasks.statistics.severity import TARGET, SeverityLevel, by_strength, severity_curve, threshold
-from tasks.statistics.trials import Trial, TrialPair, grouped
+from tasks.statistics.trials import Trial, TrialPair, Who, grouped
 
 _NO_SEVERITY = "The release has one severity only: a recipe with [severity] has several."
 
@@ -233,13 +233,18 @@ def cost_table(gathered: JudgedPairs) -> Table:
     """Return each evaluator's requests, failures and cost."""
     rows = []
     names = gathered.names
-    for who, requests in grouped(gathered.rows, lambda row: (row.evaluator, row.settings)).items():
+    asked: dict[Who, Sequence[Judgement]] = {
+        **grouped(gathered.rows, lambda row: (row.evaluator, row.settings)),
+        # a wording has other settings where it describes an aspect otherwise
+        **grouped(gathered.aside_rows, lambda row: (row.evaluator, "")),
+    }
+    for who, requests in asked.items():
         failures = Counter(row.failure.value for row in requests if row.failure is not None)
         costs = [row.cost_usd for row in requests]
         unknown = any(cost is None for cost in costs)
         rows.append(
             {
-                "evaluator": names[who],
+                "evaluator": names.get(who, who[0]),
                 "settings": who[1],
                 "model": ", ".join(sorted({row.model for row in requests if row.model})),
                 "prompts": "; ".join(sorted({row.prompts for row in requests if row.prompts})),
@@ -273,5 +278,6 @@ def cost_table(gathered: JudgedPairs) -> Table:
             Column("seconds", "median s", "number"),
         ),
         tuple(sorted(rows, key=lambda row: str(row["evaluator"]))),
-        "All judgements, at every severity. A dash for dollars: a model had no price.",
+        "All judgements, at every severity, also of probes and other wordings. A dash for dollars: a model "
+        "had no price.",
     )

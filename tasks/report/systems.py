@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage_schemas.judgements import Judgement
-from tasks.report.judged_release import JudgedRelease
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.statistics.trials import Who
 from tasks.votes.release_votes import PEOPLE
 
@@ -62,8 +62,8 @@ class System:
     policy: str = ""
 
 
-def systems_of(gathered: JudgedRelease) -> list[System]:
-    """Return a release's evaluators in the paper's order, those that the paper lacks before people."""
+def systems_of(gathered: JudgedPairs) -> list[System]:
+    """Return the evaluators in the paper's order, those that the paper lacks before people."""
     policies, uses = _policies(gathered), _uses(gathered)
     systems = []
     for who, name in gathered.names.items():
@@ -95,12 +95,12 @@ def _place(system: System) -> tuple[int, int, str]:
     return group, known.index(stem) if stem in known else len(known), system.shown
 
 
-def _uses(gathered: JudgedRelease) -> dict[Who, str]:
+def _uses(gathered: JudgedPairs) -> dict[Who, str]:
     """Return the own name of each evaluator, where it is known; its label may be another."""
     return {(row.evaluator, row.settings): row.use for row in gathered.rows if row.use}
 
 
-def _policies(gathered: JudgedRelease) -> dict[Who, str]:
+def _policies(gathered: JudgedPairs) -> dict[Who, str]:
     """Return the prompt policy of each CLIPScore that did not use the default."""
     policies = {}
     for row in gathered.rows:

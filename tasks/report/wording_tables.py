@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tasks.report.judged_release import JudgedRelease
+from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.repeat_tables import bounds
 from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_columns
 from tasks.statistics.trials import Trial, grouped
@@ -19,7 +19,7 @@ _NONE = (
 OWN = "its own"
 
 
-def found_wordings(gathered: JudgedRelease) -> Iterator[tuple[str, str, Wordings]]:
+def found_wordings(gathered: JudgedPairs) -> Iterator[tuple[str, str, Wordings]]:
     """Yield aspect, evaluator and its wordings, over all aspects too."""
     own = grouped(gathered.trials, lambda trial: trial.who[0])
     for name, by_wording in trials_by_wording(gathered.wording_trials, own).items():
@@ -35,7 +35,7 @@ def _of(trials: Sequence[Trial], aspect: str) -> list[Trial]:
     return [trial for trial in trials if aspect in (ALL, trial.pair.aspect)]
 
 
-def wording_tables(gathered: JudgedRelease) -> tuple[Table, ...]:
+def wording_tables(gathered: JudgedPairs) -> tuple[Table, ...]:
     """Return the tables on wordings; they are empty unless a judge was asked in several."""
     spread: list[dict[str, Any]] = []
     each: list[dict[str, Any]] = []

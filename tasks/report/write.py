@@ -96,6 +96,25 @@ REPEATS = Section(
     data=("repeats-by-pair",),
     missing="repeats (ask with --repeats 3)",
 )
+PROBES = Section(
+    "probes",
+    "Probes",
+    "What accuracies rest on",
+    "What is left of a judge's accuracy if it is given less, or something else?",
+    ("probes",),
+    folded=("probe-differences",),
+    missing="probes (ask with --probe blind,no-prompt)",
+)
+WORDINGS = Section(
+    "wordings",
+    "Wordings",
+    "Wordings of the prompts",
+    "How much of a difference can the words of a request make?",
+    ("wordings", "wording-variance"),
+    ("wordings", "wording-variance"),
+    folded=("accuracy-by-wording",),
+    missing="wordings (ask with --prompts and a folder for each)",
+)
 PREFERENCES = Section(
     "preferences",
     "Preferences",

@@ -184,7 +184,21 @@ def added_evaluators() -> dict[str, EntryPoint]:
 
 
 def factory(name: str) -> Callable[..., Any]:
-    """Import and return the factory of an evaluator; raises as :func:`load_factory`."""
+    """Import and return the factory of an evaluator; raises as :func:`load_factory`.
+
+    People and submissions, which reports show beside evaluators, cannot be asked or probed.
+    """
+    from tasks.votes.release_votes import HUMAN
+
+    if name == HUMAN:
+        raise UserInputError(
+            f"{name}: people cannot be asked or probed here; `slvmeval annotate publish` shows them pairs"
+        )
+    if name.endswith(".json"):
+        raise UserInputError(
+            f"{name}: a submission has its answers already, and cannot be asked or probed; name the judge "
+            "that gave them, see `slvmeval list evaluators`"
+        )
     return load_factory("evaluator", name, BUILT_IN, added_evaluators())
 
 

@@ -32,6 +32,9 @@ class Selection(Frozen):
         Ids, or unambiguous prefixes.
     strengths, clips
         Severity points: strengths, and numbers of degraded clips.
+    lengths
+        Shares of the source that excerpts have; ``excerpts`` stands for all of them, ``none`` for pairs that
+        are not excerpts.
     most_per_aspect
         Maximum pairs of each aspect, by a keyed draw; a smaller draw is contained in a larger one.
     """
@@ -40,6 +43,7 @@ class Selection(Frozen):
     pairs: tuple[str, ...] = ()
     strengths: tuple[str, ...] = ()
     clips: tuple[int, ...] = ()
+    lengths: tuple[str, ...] = ()
     most_per_aspect: int | None = Field(default=None, ge=1)
 
     def of(self, facts: Iterable[PairFacts]) -> list[PairFacts]:
@@ -54,6 +58,8 @@ class Selection(Frozen):
         _require("aspect", self.aspects, {pair.aspect for pair in given})
         _require("strength", self.strengths, {pair.strength for pair in given})
         _require("number of degraded clips", self.clips, {pair.clips for pair in given})
+        lengths = {_length(text) for text in self.lengths}
+        _require("length", lengths, {name for pair in given for name in _length_names(pair)})
         ids = {_id_of(prefix, given) for prefix in self.pairs}
         selected = [
             pair
@@ -62,6 +68,7 @@ class Selection(Frozen):
             and (not self.aspects or pair.aspect in self.aspects)
             and (not self.strengths or pair.strength in self.strengths)
             and (not self.clips or pair.clips in self.clips)
+            and (not lengths or lengths & _length_names(pair))
         ]
         if self.most_per_aspect is not None:
             by_aspect: dict[str, list[PairFacts]] = defaultdict(list)
@@ -75,8 +82,23 @@ class Selection(Frozen):
                 ]
             ]
         if not selected:
-            raise UserInputError("no pair is left to judge: name fewer aspects, pairs, strengths or clips")
+            raise UserInputError(
+                "no pair is left to judge: name fewer aspects, pairs, strengths, clips or lengths"
+            )
         return sorted(selected, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
+
+
+def _length_names(pair: PairFacts) -> set[str]:
+    """Return what a pair's length is called in a selection."""
+    return {"none"} if pair.length is None else {"excerpts", f"{pair.length:.12g}"}
+
+
+def _length(text: str) -> str:
+    """Return a share as it is printed, and any other text as it is."""
+    try:
+        return f"{float(text):.12g}"
+    except ValueError:
+        return text
 
 
 def _require(what: str, wanted: Collection[object], there: Collection[object]) -> None:
@@ -133,7 +155,7 @@ class ReleasePairs(Frozen):
                 clips=record.clips_degraded,
                 frames=record.high_frames + record.low_frames,
                 control=record.control,
-                excerpt=record.excerpt is not None,
+                length=None if record.excerpt is None else record.excerpt.share,
                 strength_number=strength_number(record),
             )
             for record in self.release.pairs()

@@ -49,8 +49,8 @@ class PairFacts:
         Number of frames of both videos.
     control
         Whether it is a control, of which no side is better.
-    excerpt
-        Whether it shows a part of its source, to compare lengths.
+    length
+        Of an excerpt, its share of the source; None otherwise.
     """
 
     pair_id: str
@@ -65,7 +65,7 @@ class PairFacts:
     clips: int = 0
     frames: int = 0
     control: bool = False
-    excerpt: bool = False
+    length: float | None = None
     strength_number: float | None = None
 
 

@@ -66,7 +66,7 @@ class FilterVerdict(StrEnum):
     #: gold pairs that nobody voted on otherwise: the rule keeps them, or leaves them out
     KEPT_GOLD = "kept_gold"
     EXCLUDED_GOLD = "excluded_gold"
-    #: controls that were not in the sample that people were asked about
+    #: controls that no campaign shows
     KEPT_UNASKED = "kept_unasked"
     #: controls whose sides people do not find equal
     EXCLUDED_UNEQUAL = "excluded_unequal"
@@ -84,6 +84,8 @@ class PairOutcome:
         Probability that its damage is clear, by the weighed votes; None where votes are only counted.
     control
         Whether it is a control, which passes if people see no damage in it.
+    excerpt
+        Whether it is an excerpt, which passes with the pair whose damage it shows.
     """
 
     pair_id: str
@@ -95,6 +97,7 @@ class PairOutcome:
     c: int = 0
     clear: float | None = None
     control: bool = False
+    excerpt: bool = False
 
     @property
     def votes(self) -> int:
@@ -139,19 +142,21 @@ def weighed_verdict(votes: int, clear: float, rule: FilterRule) -> FilterVerdict
     return FilterVerdict.KEPT if clear >= 0.5 else FilterVerdict.EXCLUDED_UNCLEAR
 
 
-def control_verdict(ratings: Iterable[Rating], rule: FilterRule, clear: float | None = None) -> FilterVerdict:
+def control_verdict(
+    ratings: Iterable[Rating], rule: FilterRule, clear: float | None = None, shown: bool = False
+) -> FilterVerdict:
     """Return the verdict on a control: it passes if its edit is not damage to people, so that C leads.
 
     Parameters
     ----------
-    ratings
-        Its ratings; without any, nobody was asked about it.
     clear
         Probability that it has clear damage, where votes are weighed.
+    shown
+        Whether a campaign shows it; without that and without ratings, people are not asked about it.
     """
     counts = Counter(ratings)
     votes = counts.total()
-    if not votes:
+    if not votes and not shown:
         return FilterVerdict.KEPT_UNASKED
     decided = votes >= rule.workers_per_pair if clear is None else enough(votes, clear, rule.workers_per_pair)
     if not decided:
@@ -193,8 +198,12 @@ def pair_outcomes(
     rule: FilterRule,
     model: WorkerModel | None = None,
     gold: Collection[str] = (),
+    unanswered: Collection[str] = (),
 ) -> list[PairOutcome]:
     """Return the outcome of each pair, in the order of `records`.
+
+    People are not asked about excerpts: each has the verdict of the pair of the same source and strength that
+    has all its damaged clips, of several the one with the fewest.
 
     Parameters
     ----------
@@ -204,12 +213,14 @@ def pair_outcomes(
         What is known of the workers, which weighs votes; under a rule that asks until a pair is certain.
     gold
         Ids of gold pairs. One that has votes that count is decided by them, as in a second campaign.
+    unanswered
+        Ids of pairs that campaigns show and that have no vote.
     """
     of_pair: dict[str, list[Vote]] = {}
     for vote in votes:
         of_pair.setdefault(vote.pair_id, []).append(vote)
     outcomes = []
-    for record in records:
+    for record in (one for one in records if not one.excerpt):
         some = of_pair.get(record.pair_id, [])
         ratings = [vote.rating for vote in some]
         if not some and record.pair_id in gold:
@@ -223,7 +234,9 @@ def pair_outcomes(
                 record.pair_id,
                 record.source_id,
                 record.aspect,
-                control_verdict(ratings, rule, clear) if record.control else of_votes,
+                control_verdict(ratings, rule, clear, record.pair_id in unanswered)
+                if record.control
+                else of_votes,
                 a=ratings.count("A"),
                 b=ratings.count("B"),
                 c=ratings.count("C"),
@@ -231,7 +244,38 @@ def pair_outcomes(
                 control=record.control,
             )
         )
-    return outcomes
+    known = {one.pair_id: one for one in outcomes}
+    whole: dict[tuple[str, ...], list[PairRecord]] = {}
+    for record in records:
+        if not record.excerpt and not record.control:
+            whole.setdefault((record.source_id, record.aspect, record.strength), []).append(record)
+    for record in records:
+        if record.excerpt:
+            same = whole.get((record.source_id, record.aspect, record.strength), [])
+            damaged = [one for one in same if set(record.drawn_clips) <= set(one.drawn_clips)]
+            followed = min(damaged, key=lambda one: one.clips_degraded, default=None)
+            of_it = FilterVerdict.UNDECIDED if followed is None else known[followed.pair_id].verdict
+            known[record.pair_id] = PairOutcome(
+                record.pair_id, record.source_id, record.aspect, of_it, excerpt=True
+            )
+    return [known[record.pair_id] for record in records]
+
+
+def controls_of(outcomes: Iterable[PairOutcome]) -> dict[FilterVerdict, int]:
+    """Return the number of controls by verdict."""
+    return dict(Counter(outcome.verdict for outcome in outcomes if outcome.control))
+
+
+def controls_in_words(controls: Mapping[FilterVerdict, int]) -> str:
+    """Return a line on what people found of the controls; empty without controls."""
+    words = {
+        FilterVerdict.KEPT: "found equal",
+        FilterVerdict.EXCLUDED_UNEQUAL: "not found equal and left out",
+        FilterVerdict.UNDECIDED: "undecided, with too few votes, and left out",
+        FilterVerdict.KEPT_UNASKED: "not shown to people and kept",
+    }
+    found = "; ".join(f"{controls[verdict]} {text}" for verdict, text in words.items() if verdict in controls)
+    return f"controls: {found}" if found else ""
 
 
 #: All aspects together.
@@ -278,10 +322,13 @@ class Retention:
 
 
 def retention(outcomes: Iterable[PairOutcome]) -> list[Retention]:
-    """Return a row for each aspect, in order of first appearance, and one for all; controls are left out."""
+    """Return a row for each aspect, in order of first appearance, and one for all.
+
+    Controls and excerpts are left out.
+    """
     counts: dict[str, dict[FilterVerdict, int]] = {}
     for outcome in outcomes:
-        if outcome.control:
+        if outcome.control or outcome.excerpt:
             continue
         verdicts = counts.setdefault(outcome.aspect, dict.fromkeys(FilterVerdict, 0))
         verdicts[outcome.verdict] += 1

@@ -164,14 +164,16 @@ def read_release_votes(
     pairs = {record.pair_id for record in records}
     # check tasks tell about workers
     every = [vote for vote in store.votes(campaigns) if check_of(vote.pair_id)[0] in pairs]
-    rule = rule or _rule_of_campaigns(release, store, {vote.campaign for vote in every})
+    asked = {vote.campaign for vote in every}
+    rule = rule or _rule_of_campaigns(release, store, asked)
+    unanswered = {pair_id for name in asked for pair_id in store.unanswered(name)}
     votes = [vote for vote in every if vote.pair_id in pairs]
     gold = {vote.pair_id for vote in votes if vote.gold}
     votes = counting(votes, store.decisions(campaigns), rule)
     if not votes:
         return None
     model = worker_model(one_each(every)) if rule.until_certain else None
-    outcomes = pair_outcomes(records, votes, rule, model, gold)
+    outcomes = pair_outcomes(records, votes, rule, model, gold, unanswered)
     return ReleaseVotes(rule, tuple(votes), tuple(outcomes), filtered=False)
 
 

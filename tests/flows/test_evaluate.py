@@ -14,9 +14,11 @@ import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
 from flows.score.evaluate_run import Evaluation, estimate
-from flows.score.options import EvaluateOptions
+from flows.score.options import EvaluateOptions, evaluate_options
+from flows.score.parameters import EvaluateParameters
 from flows.score.results import EvaluationResult, RequestProgress
 from infra.executor import ProcessExecutor
+from infra.profile import Profile
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError, UserInputError
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.release import Release
@@ -26,6 +28,7 @@ from tasks.publish.submission import Card, UsedPrices, check_submission, make_su
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.probe_tables import probe_tables
+from tasks.report.severity_power_cost import cost_table
 from tasks.report.wording_tables import wording_tables
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
@@ -164,6 +167,28 @@ def test_wordings_are_evaluators_of_their_own_beside_the_accuracies(
     (row,) = [one for one in spread.rows if one["aspect"] == "comprehensiveness"]
     assert (row["wordings"], row["pairs"], row["least"], row["most"]) == (3, FILMS, 0.5, 1.0)
     assert {one["part"] for one in parts.rows} == {"pair", "wording", "pair and wording", "order"}
+    # each wording is paid for, whatever its descriptions
+    cost = {row["evaluator"]: row["requests"] for row in cost_table(gathered).rows}
+    assert cost["right+best"] == cost["right+lazy"] == cost["right"] == 6 * len(ASPECTS)
+
+
+def test_a_dry_run_counts_what_wordings_ask(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
+    for name in ("best", "lazy"):
+        place = tmp_path / "words" / name / "judges" / "video_judge_system.txt"
+        place.parent.mkdir(parents=True)
+        place.write_text(f"Which? ({name})", encoding="utf-8")
+    given = EvaluateParameters(
+        store=str(store), evaluators=("planted?tokens=10",), prompts=str(tmp_path / "words"),
+        probes=("one-frame",), repeats=2,
+    )  # fmt: skip
+    evaluation = Evaluation(evaluate_options(given, Profile(store=str(store))), RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    rows_of = {
+        (row.evaluator, row.aspect): (row.requests, row.cost.tokens_in) for row in estimate(evaluation)
+    }
+    # in both orders, of three films, twice; probes are asked in the judge's own words alone
+    names = ("right", "right+best", "right+lazy", "right+one-frame")
+    assert rows_of == {(name, aspect): (12, 120) for name in names for aspect in ASPECTS}
 
 
 def test_wordings_that_cannot_be_used_are_refused(
@@ -420,6 +445,7 @@ import sys
 from flows.score.results import RequestProgress
 from flows.score.evaluate_run import Evaluation
 from infra.executor import ProcessExecutor
+from infra.profile import Profile
 from tests.flows.test_evaluate import asked
 from pathlib import Path
 if __name__ == "__main__":

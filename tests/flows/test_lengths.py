@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import av
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
 from flows.release.result import BuildResult
-from flows.score.options import EvaluateOptions
+from flows.score.evaluate_run import Evaluation, estimate
+from flows.score.options import EvaluateOptions, evaluate_options
+from flows.score.parameters import EvaluateParameters
+from flows.score.results import RequestProgress
+from slvmeval.cli.main import main
+from storage_schemas.errors import UserInputError
 from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES
 from tasks.pairs.verify import verify_deep
 from tasks.pairs.view import open_pair
 from tasks.publish.export import export_recipe, export_release
-from tasks.publish.gallery.data import whole_pairs
+from tasks.publish.gallery.data import with_videos
+from tasks.publish.gallery.write import write_gallery
+from tasks.publish.pair_videos import materialise_pair
 from tasks.recipe import Lengths, Recipe, load_recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
 from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm, changed, only
 from tests.inline import build_inline, evaluate_inline
+from tests.tasks.publish.pages import Elements
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree", "temporal_flow")
 LENGTHS = Lengths(shares=(0.5, 0.75), positions=("early", "late"))
@@ -84,10 +94,42 @@ def test_excerpts_copy_no_video_and_are_rebuilt_equal(
     assert other.release.manifest.content_checksum == built.release.manifest.content_checksum
     # without excerpts a release is what it was before there were any
     whole = [record for record in built.release.pairs() if record.excerpt is None]
-    assert plain.pairs() == whole == whole_pairs(built.release)
+    assert plain.pairs() == whole
     assert "lengths" not in plain.recipe
     assert "excerpt" not in next(iter(read_dicts(plain.path / "pairs.parquet")))
     assert not build_inline(site).new
+
+
+@pytest.mark.parametrize("lengths", [(), ("excerpts",), ("none",), ("0.50", "1")])
+def test_a_run_and_its_estimate_follow_the_selected_lengths(
+    lengths: tuple[str, ...], built: BuildResult
+) -> None:
+    store, records = built.release.store, built.release.pairs()
+    shares = {record.pair_id: record.excerpt and record.excerpt.share for record in records}
+    wanted = {
+        pair_id
+        for pair_id, share in shares.items()
+        if {(): True, ("excerpts",): share, ("none",): not share, ("0.50", "1"): share in (0.5, 1)}[lengths]
+    }
+    given = EvaluateParameters(store=str(store.root), evaluators=("coin",), lengths=lengths, repeats=2)
+    evaluation = Evaluation(evaluate_options(given, given.site()), RequestProgress(quiet=True))
+    evaluation.prepare(ask_servers=False)
+    (judge,) = evaluation.judges
+    assert {pair.pair_id for pair in evaluation.wanted} == wanted
+    assert {request.pair.pair_id for request in judge.units} == wanted
+    assert sum(row.requests for row in estimate(evaluation)) == len({request.key for request in judge.units})
+
+
+def test_lengths_that_do_not_occur_and_searches_without_pairs_are_refused(built: BuildResult) -> None:
+    def prepare(**given: Any) -> None:
+        parameters = EvaluateParameters(store=str(built.release.store.root), evaluators=("coin",), **given)
+        options = evaluate_options(parameters, parameters.site())
+        Evaluation(options, RequestProgress(quiet=True)).prepare()
+
+    with pytest.raises(UserInputError, match=r"the length '0.3': there are 0.5, 0.75, 1, excerpts, none"):
+        prepare(lengths=("0.3",))
+    with pytest.raises(UserInputError, match="asks neither controls nor excerpts"):
+        prepare(lengths=("excerpts",), adaptive=True)
 
 
 def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built: BuildResult) -> None:
@@ -115,6 +157,59 @@ def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built:
     assert changes
     assert all(row["difference"] == 0 for row in changes)
     assert "length" in report.figures
+
+
+def decoded(path: Path) -> list[bytes]:
+    with av.open(str(path)) as video:
+        return [frame.to_ndarray().tobytes() for frame in video.decode(video=0)]
+
+
+def test_the_gallery_shows_excerpts_as_parts_of_videos_that_are_there(
+    built: BuildResult, tmp_path: Path
+) -> None:
+    store, release = built.release.store, built.release
+    root = write_gallery(store, release, tmp_path / "gallery").parent
+    records = {record.pair_id: record for record in release.pairs()}
+    seen = 0
+    for page in (root / "sources").iterdir():
+        data = json.loads(Elements(page).texts["data"])
+        source = data["source"]
+        high = decoded(root / source["media"] / "high.mp4")
+        for pair in (one for one in data["pairs"] if one["excerpt"]):
+            record = records[pair["id"]]
+            assert record.excerpt is not None
+            assert pair["excerpt"] == {"share": record.excerpt.share, "position": record.excerpt.position}
+            # what the page plays is what judges see
+            sides = materialise_pair(store, record, release.clips(record.source_id), tmp_path / pair["slug"])
+            low = decoded(root / source["media"] / f"{pair['video']}.mp4")
+            assert high[pair["first"] :][: record.high_frames] == decoded(sides["high"])
+            assert low[pair["video_first"] :][: record.low_frames] == decoded(sides["low"])
+            assert (root / pair["sheet"]).is_file()
+            # one video for all excerpts around a damage
+            assert (pair["video"] == pair["slug"]) == (record.excerpt.share == 1)
+            seen += 1
+    assert seen == sum(record.excerpt is not None for record in records.values())
+
+
+def test_an_excerpt_without_the_whole_film_has_a_video_of_its_own(built: BuildResult) -> None:
+    records = [r for r in built.release.pairs() if r.excerpt is None or r.excerpt.share < 1]
+    assert with_videos(records) == records
+
+
+def test_a_list_of_pairs_says_which_are_excerpts(
+    built: BuildResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    store = str(built.release.store.root)
+    assert main(["pairs", "--store", store]) == 0
+    some = [record for record in built.release.pairs() if record.excerpt]
+    assert capsys.readouterr().out.count(", excerpt of ") == len(some)
+    record = next(one for one in some if one.excerpt and one.excerpt.position == "early")
+    assert main(["pairs", "--pair", record.pair_id, "--store", store]) == 0
+    last = record.first_frame + record.high_frames - 1
+    assert record.excerpt is not None
+    line = f"excerpt    {record.excerpt.share:g}, damage early: frames {record.first_frame} to {last} of 42"
+    assert line in capsys.readouterr().out
 
 
 def test_exported_excerpts_have_both_videos(built: BuildResult, tmp_path: Path) -> None:

@@ -58,14 +58,20 @@ def filter_(
     Example: `slvmeval annotate filter main --store STORE`
     """
     from tasks.annotation.filtered_release import write_filtered
+    from tasks.votes.filter import FilterVerdict, controls_in_words, controls_of
     from tasks.votes.filter import retention as retention_of
 
     parent = terminal.open_release(options)
     people = _people(parent, options.campaigns, options.recipe)
     rows = retention_of(people.outcomes)
+    controls = controls_of(people.outcomes)
+    about = [in_words] if (in_words := controls_in_words(controls)) else []
     if options.dry_run:
         terminal.show(
-            options.as_json, [_plain(row) for row in rows], lambda: _print_retention(parent, people, rows)
+            options.as_json,
+            [_plain(row) for row in rows],
+            lambda: _print_retention(parent, people, rows),
+            *about,
         )
         return
     filtered = write_filtered(parent, people, options.name)
@@ -81,12 +87,14 @@ def filter_(
             "filtered_from": {"release": parent.name, "version": parent.version},
             "rule": people.rule.model_dump(mode="json"),
             "retention": [_plain(row) for row in rows],
+            "controls": controls,
         },
         lambda: _print_retention(parent, people, rows),
+        *about,
         f"release {filtered.release.name}, version {filtered.release.version}: "
         f"{final} of {initial} pairs, {what}",
     )
-    if rows[-1].undecided:
+    if rows[-1].undecided or controls.get(FilterVerdict.UNDECIDED):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 

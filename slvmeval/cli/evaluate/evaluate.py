@@ -110,15 +110,14 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
     release = Release.open(Store.open(Path(options.store)), options.release, options.version)
     matrix = matrix_of(load_judged_release(release))
     columns = [column for column, name in enumerate(matrix.evaluators) if name in answered]
-    if not columns:
-        return
-    rows = [
-        (row.title, row.pairs, *(_accuracy_text(row.cells[column]) for column in columns))
-        for row in (*matrix.rows, *matrix.summary)
-    ]
-    titles = ("aspect", "pairs", *(matrix.evaluators[column] for column in columns))
-    heading = "Accuracy in %, with its 95 % interval clustered by source"
-    terminal.console().print(terminal.table(heading, titles, rows, numbers=len(titles) - 1))
+    if columns:  # no accuracy contains controls or excerpts
+        rows = [
+            (row.title, row.pairs, *(_accuracy_text(row.cells[column]) for column in columns))
+            for row in (*matrix.rows, *matrix.summary)
+        ]
+        titles = ("aspect", "pairs", *(matrix.evaluators[column] for column in columns))
+        heading = "Accuracy in %, with its 95 % interval clustered by source"
+        terminal.console().print(terminal.table(heading, titles, rows, numbers=len(titles) - 1))
     terminal.say(f"next: slvmeval report {release.name} --store {options.store} --out report --open")
 
 

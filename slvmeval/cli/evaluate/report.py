@@ -86,7 +86,7 @@ class ReportOptions(JudgedOptions):
     )
     against: Annotated[str | None, Given(metavar="paper|FILE")] = Field(
         default=None,
-        description="Show published values beside the release's: those of the paper, or of a TOML file.",
+        description="Show published values beside yours: those of the paper, or of a TOML file.",
     )
     margin: Annotated[float, Given(metavar="POINTS", by_set=True)] = Field(
         default=10.0,
@@ -110,7 +110,7 @@ def report(
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
     """
     from storage_schemas.written_pages import remember_page
-    from tasks.report.published import read_published
+    from tasks.report.published import PAPER, read_published
     from tasks.report.write import write_report
 
     published = None if options.against is None else read_published(options.against)
@@ -129,12 +129,14 @@ def report(
                 {
                     "RELEASE": options.release,
                     "--campaign": options.campaigns,
-                    "--against": options.against,
+                    "--against paper": options.against == PAPER,
                 }
             )
             about = options.pairs
             judged_pairs = _judged_set(options, options.pairs, options.evaluators)
-            made = report_of_set(options.pairs, judged_pairs, options.interval)
+            made = report_of_set(
+                options.pairs, judged_pairs, options.interval, published, options.margin / 100
+            )
         page = write_report(
             made, options.out.resolve(), private=not options.public, most=options.pair_pages, progress=step
         )
@@ -295,7 +297,7 @@ def _print_against(against: Against) -> None:
         terminal.tell(line)
     terminal.show(False, None, *map(_grid, against.tables))
     if not against.tables:
-        terminal.say(f"nothing of {against.title} can be compared with this release")
+        terminal.say(f"nothing of {against.title} can be compared with what is here")
 
 
 def _grid(table: Table) -> terminal.Grid:

@@ -13,7 +13,7 @@ from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 
 if TYPE_CHECKING:
-    from storage_schemas.pair import Interval, PairRecord
+    from storage_schemas.pair import Excerpt, Interval, PairRecord
     from storage_schemas.release import Release
 
 _SHORT = 12
@@ -80,7 +80,7 @@ def pairs(options: PairsCommandOptions) -> None:
             record.low_frames,
             record.aspect,
             record.operation,
-            record.strength,
+            record.strength + (f", excerpt of {record.excerpt.text}" if record.excerpt else ""),
             row.title + (f" ({row.damage})" if row.damage else ""),
         )
         for record in records
@@ -116,6 +116,7 @@ def _show(opened: Release, pair_id: str, as_json: bool) -> None:
         f"source     {row.title} ({record.source_id}), {row.licence}{damaged}",
         f"operation  {record.operation} version {record.operation_version}, strength {record.strength}, "
         f"{record.clips_degraded} clips",
+        *([_excerpt_line(record.excerpt)] if record.excerpt else []),
         f"parameters {_flat(record.parameters)}",
         f"choices    {_flat(record.choices)}",
         f"high side  {record.high_frames} frames, {record.high_checksum[:16]}…",
@@ -124,6 +125,14 @@ def _show(opened: Release, pair_id: str, as_json: bool) -> None:
         f"           degraded {_intervals(record.low_intervals)}",
         *(f"skipped clip {clip}: {reason}" for (clip, reason) in record.passed_over.items()),
         terminal.Grid("edit list", _COLUMNS, _edit_rows(record), numbers=4),
+    )
+
+
+def _excerpt_line(excerpt: Excerpt) -> str:
+    end = excerpt.first_frame + excerpt.frame_count
+    return (
+        f"excerpt    {excerpt.text}: frames {excerpt.first_frame} to {end - 1} of {excerpt.source_frames}, "
+        f"middle of the damage at {excerpt.damage_at:.0%}"
     )
 
 

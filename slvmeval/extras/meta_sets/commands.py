@@ -243,11 +243,12 @@ def agreement(
     from storage_schemas.judgements import JudgementsStore
     from tasks.extras.meta_sets.agreement import agreements
     from tasks.extras.meta_sets.provider import meta_set_from_text
+    from tasks.report.judged_pairs import Asides
 
     pairs = meta_set_from_text(options.where)
     gold = pairs.meta_pairs()
     rows = JudgementsStore(terminal.open_store(options)).rows(pair_ids=list(gold))
-    rates = agreements(rows, pairs.facts(), gold, options.ties, options.failures)
+    rates = agreements(Asides.of(rows).own, pairs.facts(), gold, options.ties, options.failures)
     values = [
         {
             "evaluator": one.evaluator,

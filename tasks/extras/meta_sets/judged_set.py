@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from storage_schemas.judgements import JudgementsStore
+from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.store import Store
 from tasks.extras.meta_sets.agreement import Agreement, agreements, set_trials
 from tasks.extras.meta_sets.base import MetaPair
 from tasks.extras.meta_sets.provider import MetaSetPairs
-from tasks.report.judged_pairs import JudgedPairs, names_of, rows_of
-from tasks.statistics.trials import DEFAULT_TIES, FailurePolicy, TiePolicy, failures_count
+from tasks.report.judged_pairs import Asides, JudgedPairs, names_of, rows_of
+from tasks.statistics.trials import DEFAULT_TIES, FailurePolicy, TiePolicy, Trial, failures_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +58,18 @@ def load_judged_set(
         If nobody judged a pair of it, an evaluator is named that did not, or the set cannot be read.
     """
     facts, gold = pairs.facts(), pairs.meta_pairs()
+    asides = Asides.of(JudgementsStore(store).rows(pair_ids=list(gold)), evaluators)
     rows = rows_of(
-        JudgementsStore(store).rows(pair_ids=list(gold)),
+        asides.own,
         evaluators,
         pairs.short_title,
         f"`slvmeval evaluate --pairs {pairs.name}:{pairs.path} -e NAME` does it",
     )
+
+    def of_better(some: Sequence[Judgement]) -> Iterator[Trial]:
+        found = failures_count(set_trials(some, facts, gold), failures)
+        return (trial for trial in found if not trial.pair.gold_tie)
+
     trials = failures_count(set_trials(rows, facts, gold), failures)
     return JudgedSet(
         rows=rows,
@@ -75,4 +81,5 @@ def load_judged_set(
         pairs=pairs,
         gold=gold,
         agreements=agreements(rows, facts, gold, ties, failures),
+        **asides.fields(of_better),
     )

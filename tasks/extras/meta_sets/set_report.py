@@ -29,11 +29,27 @@ from tasks.report.figures import figures_of
 from tasks.report.jury_tables import report_juries
 from tasks.report.pictures import sides_sheet
 from tasks.report.preference_tables import preference_tables
+from tasks.report.probe_tables import probe_tables
+from tasks.report.published import Published, hold_against
 from tasks.report.repeat_tables import repeat_tables
 from tasks.report.severity_power_cost import cost_table, power_table
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table
-from tasks.report.write import COMPARISONS, COST, JURIES, ORDER, POWER, PREFERENCES, REPEATS, Report, Section
+from tasks.report.wording_tables import wording_tables
+from tasks.report.write import (
+    COMPARISONS,
+    COST,
+    JURIES,
+    ORDER,
+    POWER,
+    PREFERENCES,
+    PROBES,
+    REPEATS,
+    WORDINGS,
+    Report,
+    Section,
+)
 from tasks.statistics.comparisons import compare_all
+from tasks.statistics.equivalence import MARGIN
 from tasks.statistics.trials import FailurePolicy, TiePolicy
 
 SECTIONS = (
@@ -45,8 +61,10 @@ SECTIONS = (
         ("agreement",),
         missing="answers with ties",
     ),
+    PROBES,
     ORDER,
     REPEATS,
+    WORDINGS,
     PREFERENCES,
     COMPARISONS,
     JURIES,
@@ -112,8 +130,13 @@ class SetReport(Report):
         return framed(sheet, f"Frames at even distances: {sides} below.")
 
 
-def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL) -> SetReport:
-    """Return the tables and figures on a set's judgements."""
+def set_report_of(
+    gathered: JudgedSet,
+    interval: IntervalKind = DEFAULT_INTERVAL,
+    published: Published | None = None,
+    margin: float = MARGIN,
+) -> SetReport:
+    """Return the tables and figures on a set's judgements, held against published values if given."""
     matrix = matrix_of(gathered, interval)
     members = compare_all(gathered.trials, gathered.ties)
     made = [
@@ -123,6 +146,8 @@ def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL
         order_table(gathered, by_aspect=True),
         *repeat_tables(gathered),
         *preference_tables(gathered),
+        *probe_tables(gathered),
+        *wording_tables(gathered),
         wins_table(gathered, members),
         comparison_table(gathered, members),
         *report_juries(gathered),
@@ -131,11 +156,15 @@ def set_report_of(gathered: JudgedSet, interval: IntervalKind = DEFAULT_INTERVAL
     ]
     tables = {table.name: table for table in made}
     figures = figures_of(tables, list(gathered.names.values()), interval)
+    against = None if published is None else hold_against(published, gathered, matrix, tables, margin)
+    if against is not None:
+        tables |= {table.name: table for table in against.tables}
     return SetReport(
         gathered=gathered,
         matrix=matrix,
         tables=tables,
         figures={figure.name: figure for figure in figures},
+        against=against,
     )
 
 
@@ -190,6 +219,8 @@ class SetReports:
         """Return the judgements on a set."""
         return load_judged_set(store, pairs, evaluators, ties, failures)
 
-    def report(self, judged: JudgedSet, interval: IntervalKind) -> SetReport:
-        """Return the report on the judgements of a set."""
-        return set_report_of(judged, interval)
+    def report(
+        self, judged: JudgedSet, interval: IntervalKind, published: Published | None, margin: float
+    ) -> SetReport:
+        """Return the report on the judgements of a set, held against published values if given."""
+        return set_report_of(judged, interval, published, margin)

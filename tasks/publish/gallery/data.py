@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -12,14 +13,38 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.source import DAMAGE_TEXTS
 from storage_schemas.store import ENCODED, FRAMES, Store
+from tasks.pairs.excerpts import rebased_record, within
 from tasks.report.pictures import STRIP_COLUMNS, sheet_clips, strip_tile
 from tasks.report.public_names import ASPECT_TEXTS, SourceFolder, pair_slug
 from tasks.report.release_facts import NO_CATEGORY, category_counts, duration_bins, release_facts
+from tasks.statistics.trials import grouped
 
 
-def whole_pairs(release: Release, source_id: str | None = None) -> list[PairRecord]:
-    """Return the pairs that have a place on the pages: not excerpts, whose damage is that of a whole film."""
-    return [record for record in release.pairs(source_id=source_id) if record.excerpt is None]
+def shown_in(record: PairRecord, records: Iterable[PairRecord]) -> tuple[PairRecord, int]:
+    """Return the pair whose videos contain those of a pair, and the frame with which they begin there.
+
+    An excerpt is a part of the excerpt that has the whole film, so that no video is written for it, unless
+    that one was set aside.
+
+    Parameters
+    ----------
+    records
+        All pairs of the source.
+    """
+    excerpt = record.excerpt
+    if excerpt is None:
+        return record, 0
+    for other in records:
+        whole = other.excerpt is not None and other.high_frames == excerpt.source_frames
+        if whole and other.aspect == record.aspect and within(other.segments, excerpt) == [*record.segments]:
+            return other, excerpt.first_frame
+    return record, 0
+
+
+def with_videos(records: Sequence[PairRecord]) -> list[PairRecord]:
+    """Return the pairs of a source whose low videos are written."""
+    needed = {shown_in(record, records)[0].pair_id for record in records}
+    return [record for record in records if record.pair_id in needed]
 
 
 def index_data(
@@ -27,8 +52,9 @@ def index_data(
 ) -> dict[str, Any]:
     """Return the first page's data: all pairs in brief, statistics, set-aside rows, credits."""
     places = {source_id: place for place, source_id in enumerate(folders)}
-    pairs = whole_pairs(release)
-    counts = Counter(record.source_id for record in pairs)
+    pairs = release.pairs()
+    by_source = grouped(pairs, lambda record: record.source_id)
+    counts = Counter(record.source_id for record in pairs if record.excerpt is None)
     return {
         "release": release_data(release, private),
         "aspects": aspects_data(release),
@@ -36,7 +62,10 @@ def index_data(
             {**source_head(folder), "pairs": counts[source_id]} for source_id, folder in folders.items()
         ],
         "pairs": [
-            {**pair_head(record, folders[record.source_id]), "source": places[record.source_id]}
+            {
+                **pair_head(record, folders[record.source_id], by_source[record.source_id]),
+                "source": places[record.source_id],
+            }
             for record in pairs
         ],
         "set_aside": [
@@ -67,7 +96,7 @@ def page_data(
     of :func:`aspects_data`, which reads the whole release.
     """
     clips = release.clips(folder.row.source_id)
-    pairs = whole_pairs(release, folder.row.source_id)
+    pairs = release.pairs(source_id=folder.row.source_id)
     tile = strip_tile(folder.row.width, folder.row.height)
     return {
         "release": release_data(release, private),
@@ -91,7 +120,7 @@ def page_data(
                 for clip in clips
             ],
         },
-        "pairs": [pair_data(record, folder, differences) for record in pairs],
+        "pairs": [pair_data(record, folder, pairs, differences) for record in pairs],
     }
 
 
@@ -142,8 +171,9 @@ def source_head(folder: SourceFolder) -> dict[str, Any]:
     }
 
 
-def pair_head(record: PairRecord, folder: SourceFolder) -> dict[str, Any]:
-    """Return a pair's entry in a list."""
+def pair_head(record: PairRecord, folder: SourceFolder, records: Iterable[PairRecord]) -> dict[str, Any]:
+    """Return a pair's entry in a list; `records` are all pairs of its source."""
+    excerpt, shown = record.excerpt, shown_in(record, records)[0]
     return {
         "slug": pair_slug(record),
         "aspect": record.aspect,
@@ -154,14 +184,26 @@ def pair_head(record: PairRecord, folder: SourceFolder) -> dict[str, Any]:
         "high_s": record.high_frames / record.fps,
         "low_s": record.low_frames / record.fps,
         "degraded_s": sum(end - start for start, end in record.high_intervals),
-        "sheet": "" if folder.hidden else f"{folder.media}/{pair_slug(record)}.jpg",
+        "sheet": "" if folder.hidden else f"{folder.media}/{pair_slug(shown)}.jpg",
+        "excerpt": None if excerpt is None else {"share": excerpt.share, "position": excerpt.position},
     }
 
 
-def pair_data(record: PairRecord, folder: SourceFolder, differences: dict[str, float]) -> dict[str, Any]:
-    """Return all facts of a pair; choices may contain words of a caption."""
+def pair_data(
+    record: PairRecord, folder: SourceFolder, records: Iterable[PairRecord], differences: dict[str, float]
+) -> dict[str, Any]:
+    """Return all facts of a pair; choices may contain words of a caption.
+
+    Segments and intervals count from the beginning of its videos, which is at `first` in the source, and at
+    `video_first` in the low video that contains it.
+    """
+    shown, video_first = shown_in(record, records)
     return {
-        **pair_head(record, folder),
+        **pair_head(record, folder, records),
+        "video": pair_slug(shown),
+        "video_first": video_first,
+        "first": record.first_frame,
+        "damage_at": None if record.excerpt is None else record.excerpt.damage_at,
         "id": record.pair_id,
         "dimension": record.dimension,
         "category": record.category,
@@ -189,7 +231,7 @@ def pair_data(record: PairRecord, folder: SourceFolder, differences: dict[str, f
                 "artifact": segment.degraded_clip or "",
                 "difference": differences.get(segment.degraded_clip or ""),
             }
-            for segment in record.segments
+            for segment in rebased_record(record).segments
         ],
     }
 

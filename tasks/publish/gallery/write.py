@@ -23,7 +23,7 @@ from storage_schemas.written_pages import remember_page
 from tasks.media.encode import DEFAULT_SETTINGS, EncoderSettings
 from tasks.page_frame import SCRIPT, STYLE, frame_asset, page_templates
 from tasks.publish.frame_restore import needs_frames, restore_frames
-from tasks.publish.gallery.data import aspects_data, index_data, page_data, script_json, whole_pairs
+from tasks.publish.gallery.data import aspects_data, index_data, page_data, script_json, with_videos
 from tasks.publish.pair_videos import encode_source, write_high, write_low
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.pictures import clip_strip, contact_sheet, jpeg
@@ -86,7 +86,8 @@ def write_gallery(
         If it is full or cannot be written.
     """
     owned = OwnedFolder(target, LIST_NAME)
-    records = {row.source_id: whole_pairs(release, row.source_id) for row in release.sources()}
+    pairs = {row.source_id: release.pairs(source_id=row.source_id) for row in release.sources()}
+    records = {source_id: with_videos(some) for source_id, some in pairs.items()}
     differences = {row.degraded_clip: row.difference for row in release.degraded_clips()}
     folders = {row.source_id: source_folder(release, row, private) for row in release.sources()}
     media = {
@@ -228,7 +229,7 @@ def _sources_to_restore(release: Release, target: Path, private: bool) -> Iterat
 
     for row in release.sources():
         folder = source_folder(release, row, private)
-        records = whole_pairs(release, row.source_id)
+        records = with_videos(release.pairs(source_id=row.source_id))
         media = target / folder.media
         pictures = [media / "clips.jpg", *(media / f"{pair_slug(record)}.jpg" for record in records)]
         low = [record for record in records if not (media / f"{pair_slug(record)}.mp4").exists()]

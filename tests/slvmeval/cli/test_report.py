@@ -41,7 +41,7 @@ def test_a_report_on_what_was_judged_against_published_values(
     # both have only the release's facts in common
     assert "The release, against SLVMEval" in printed.out
     assert "57,883.5" in printed.out
-    assert "evaluator gpt-5-video (table 2): it has no answers on this release: not compared" in printed.err
+    assert "evaluator gpt-5-video (table 2): it has no answers here: not compared" in printed.err
     assert "table 3: These pairs have no votes yet: not compared" in printed.err
     file = tmp_path / "mine.toml"
     file.write_text(

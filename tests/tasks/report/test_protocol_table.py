@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from storage_schemas.release import Release
 from storage_schemas.votes import Vote
+from tasks.report.figures import figures_of
 from tasks.report.judged_release import load_judged_release
 from tasks.report.people_tables import protocol_table
 from tasks.report.table import Table
@@ -38,7 +40,8 @@ def test_protocols_stand_side_by_side(wide: Release) -> None:
     more = {"protocol": "marked", "watched_s": 200.0}
     votes += [vote_on(one, f"marked{n}", **more) for one in pairs for n in range(4)]
     votes += [vote_on(pairs[0], "other", "C", gold=True, protocol="marked")]
-    free, marked = table_of(wide, votes).rows
+    table = table_of(wide, votes)
+    free, marked = table.rows
     assert (free["workers"], free["votes"], free["right"], free["b"]) == (4, 16, 0.25, 1.0)
     assert (marked["right"], marked["a"], marked["watched"], marked["seconds"]) == (1.0, 1.0, 0.5, 40.0)
     assert "difference" not in free
@@ -46,6 +49,17 @@ def test_protocols_stand_side_by_side(wide: Release) -> None:
     assert marked["low"] < 0.75 < marked["high"]
     # four workers who always answer alike are four values, not sixteen
     assert free["right_high"] - free["right_low"] > 0.5
+    (figure,) = figures_of({"protocols": table}, [])
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", figure.svg.decode())
+    assert [text for text in shown if text in ("free", "marked")] == ["free", "marked"]
+    assert [text for text in shown if text in ("A", "B", "C")] == ["A", "B", "C"]
+    # the free ones say B, the marked ones A: of six bars two have a length, and it is the same
+    bars = re.findall(
+        r'<path d="M ([\d.]+) [\d.]+ \nL ([\d.]+) [\d.]+ \n[^z]*z\n" clip-path', figure.svg.decode()
+    )
+    lengths = [round(float(end) - float(start), 3) for start, end in bars]
+    assert [bool(length) for length in lengths] == [False, True, True, False, False, False]
+    assert len(set(lengths)) == 2
 
 
 def test_one_protocol_is_not_compared(wide: Release, tmp_path: Path) -> None:

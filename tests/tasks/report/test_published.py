@@ -304,7 +304,7 @@ def test_a_mistake_leaves_the_rest(tmp_path: Path, hold: Hold) -> None:
     lines = 'human = ["90", "?"]\nnobody = ["50", "50"]\nclipscore = ["66.2±6.5", ""]'
     against = hold(write(tmp_path, lines))
     assert against.problems == ("table 9, human, aesthetics: '?' is not a number: not compared",)
-    assert against.absent == ("evaluator nobody (table 9): it has no answers on this release: not compared",)
+    assert against.absent == ("evaluator nobody (table 9): it has no answers here: not compared",)
     (table,) = against.tables
     assert table.title == "Accuracy, against Mine"
     compared = {(row["evaluator"], row["aspect"], row["verdict"]) for row in table.rows}

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from storage_schemas.pair import PairRecord
+from tasks.report.figures import figures_of
 from tasks.report.judged_release import load_judged_release
 from tasks.report.published import Published, PublishedValue
 from tasks.report.release_report import report_of
+from tasks.report.table import Table
 from tasks.report.write import write_report
+from tasks.statistics.wordings import PARTS
 from tests.tasks.publish.judging import build_wide, judged
 from tests.tasks.publish.pages import Elements
+
+
+def test_figures_show_how_far_words_move_a_judge_and_what_varies() -> None:
+    ends = {"mean": 0.8, "least": 0.7, "most": 0.9}
+    spread = [
+        {"aspect": aspect, "evaluator": name, "low": low, "high": high, **ends}
+        for aspect in ("all", "color")
+        for name, low, high in (("judge", 0.5, 1.0), ("sure", None, None))
+    ]
+    parts = [
+        {"aspect": "all", "evaluator": "judge", "part": part, "share": share}
+        for part, share in (("pair", 0.5), ("wording", 0.25), ("pair and wording", 0.25), ("order", 0.0))
+    ]
+    tables = {
+        name: Table(name, name, (), tuple(rows))
+        for name, rows in (("wordings", spread), ("wording-variance", parts))
+    }
+    # a judge with wordings alone need not be in the other figures
+    wordings, variance = (one.svg.decode() for one in figures_of(tables, ["judge"]))
+    assert set(re.findall('id="mean-([^"]+)"', wordings)) == {"0-0", "0-1", "1-0", "1-1"}
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", wordings)
+    assert {"judge", "sure", "All aspects", "Color", "another, 95 %"} <= set(texts)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", variance)
+    assert [one for one in texts if one in PARTS] == list(PARTS[:4])
+    # a bar's parts stand side by side, as wide as their shares
+    bars = re.findall(r'<path d="M ([\d.]+) [\d.]+ \nL ([\d.]+) [\d.]+ \n[^z]*z\n" clip-path', variance)
+    widths = [float(end) - float(start) for start, end in bars]
+    assert [round(width / sum(widths), 3) for width in widths if width] == [0.5, 0.25, 0.25]
 
 
 def test_a_gap_to_a_published_value_is_held_against_other_words(

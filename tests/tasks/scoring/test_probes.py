@@ -27,6 +27,7 @@ from tasks.scoring.probes import (
     probes_in,
     read_choice,
 )
+from tasks.scoring.registry import factory
 from tasks.scoring.request import PairFacts, Request, make_requests
 from tests.tasks.scoring.sides import ASPECT, FrameList, noise
 
@@ -171,6 +172,18 @@ def test_evaluators_that_a_probe_does_not_fit_are_refused(
     evaluator: Callable[[], Judge | Rates | Duration], refused: set[str]
 ) -> None:
     assert {probe for probe in PROBES if probe_problem(evaluator(), probe)} == refused
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("human", "human: people cannot be asked or probed here"),
+        ("mine.json", "mine.json: a submission has its answers already, and cannot be asked or probed"),
+    ],
+)
+def test_people_and_submissions_are_refused_by_name(name: str, words: str) -> None:
+    with pytest.raises(UserInputError, match=words):
+        factory(name)
 
 
 def test_exchanged_names_are_read_back() -> None:

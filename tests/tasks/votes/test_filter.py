@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from storage_schemas.pair import Excerpt
 from storage_schemas.votes import Rating, Standing
 from tasks.votes.filter import (
     TOTAL,
@@ -18,6 +19,8 @@ from tasks.votes.filter import (
     PairOutcome,
     Retention,
     control_verdict,
+    controls_in_words,
+    controls_of,
     counting,
     pair_outcomes,
     retention,
@@ -190,6 +193,40 @@ def test_a_control_is_decided_by_weighed_votes_too() -> None:
     assert control_verdict(["A"] * 5, weighed, 0.99) is FilterVerdict.EXCLUDED_UNEQUAL
     # weak damage is not clear damage, and still damage
     assert control_verdict(["B"] * 5, weighed, 0.004) is FilterVerdict.EXCLUDED_UNEQUAL
+
+
+def test_a_control_that_is_shown_and_has_too_few_votes_is_undecided() -> None:
+    assert control_verdict([], PAPER) is FilterVerdict.KEPT_UNASKED
+    assert control_verdict([], PAPER, shown=True) is FilterVerdict.UNDECIDED
+    assert control_verdict([], FilterRule(until_certain=True), 0.1, shown=True) is FilterVerdict.UNDECIDED
+
+
+def test_controls_without_votes_are_undecided_only_if_they_are_shown(tmp_path: Path) -> None:
+    records = build_wide(tmp_path, 2, controls=True).pairs()
+    shown, other, *_ = (record.pair_id for record in records if record.control)
+    outcomes = pair_outcomes(records, [], PAPER, unanswered=[shown])
+    found = {one.pair_id: one.verdict for one in outcomes}
+    assert (found[shown], found[other]) == (FilterVerdict.UNDECIDED, FilterVerdict.KEPT_UNASKED)
+    words = controls_in_words(controls_of(outcomes))
+    assert words == "controls: 1 undecided, with too few votes, and left out; 3 not shown to people and kept"
+    assert not controls_in_words(controls_of(one for one in outcomes if not one.control))
+
+
+def test_excerpts_have_the_verdict_of_the_pair_with_their_damage(tmp_path: Path) -> None:
+    records = build_wide(tmp_path, 1, severe=True).pairs()
+    mine = [record for record in records if record.aspect == records[0].aspect]
+    few, more = sorted(mine, key=lambda record: record.clips_degraded)[:2]
+    whole = {"first_frame": 0, "frame_count": few.high_frames, "source_frames": few.high_frames}
+    excerpt = few.model_copy(
+        update={"pair_id": "e" * 64, "excerpt": Excerpt(share=1.0, damage_at=0.5, **whole)}
+    )
+    alone = excerpt.model_copy(update={"pair_id": "f" * 64, "strength": "another"})
+    votes = [*votes_on(few.pair_id, "AAAAC"), *votes_on(more.pair_id, "AAAAA")]
+    outcomes = pair_outcomes([excerpt, *records, alone], votes, PAPER)
+    assert outcomes[0].verdict is FilterVerdict.EXCLUDED_C
+    assert outcomes[-1].verdict is FilterVerdict.UNDECIDED
+    assert [one.pair_id for one in outcomes if one.excerpt] == [excerpt.pair_id, alone.pair_id]
+    assert retention(outcomes)[-1].initial == len(records)
 
 
 def test_controls_are_in_no_retention(tmp_path: Path) -> None:

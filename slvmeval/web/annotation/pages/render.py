@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from slvmeval.web.annotation.pages.texts import texts
 from storage_schemas.printable import printable_value
-from tasks.annotation.campaign import money
+from tasks.annotation.campaign import PLAYHEAD, money
 from tasks.annotation.pair_task import LONGEST_COMMENT
 from tasks.publish.gallery.data import script_json
 
@@ -115,4 +115,5 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters["money"] = money
+    made.globals["PLAYHEAD"] = PLAYHEAD
     return made

@@ -41,6 +41,8 @@ const gallery = (() => {
   }
 
   const number = (value) => value.toLocaleString("en");
+  /** How much of its source an excerpt has, and where the damage is in it. */
+  const excerptText = ({ share, position }) => `${number(100 * share)} %${position === "own" ? "" : `, ${position} damage`}`;
   const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
   /** Call the function that belongs to a key, unless the reader is typing. */
@@ -66,5 +68,5 @@ const gallery = (() => {
   });
 
   const data = () => JSON.parse(byId("data").textContent);
-  return { el, svg, byId, clock, bytes, number, plural, keys, data };
+  return { el, svg, byId, clock, bytes, number, plural, excerptText, keys, data };
 })();

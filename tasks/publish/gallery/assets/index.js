@@ -2,11 +2,12 @@
 "use strict";
 
 (() => {
-  const { el, byId, clock, bytes, number, plural, keys } = gallery;
+  const { el, byId, clock, bytes, number, plural, excerptText, keys } = gallery;
   const data = gallery.data();
-  const { aspects, sources, pairs, statistics } = data;
+  const { aspects, sources, statistics } = data;
+  const pairs = data.pairs.filter((pair) => !pair.excerpt), excerpts = data.pairs.filter((pair) => pair.excerpt);
   const PAGE = 60;
-  const state = { aspect: "", source: "", group: sources.length < 3 ? "source" : "aspect", search: "", shown: PAGE };
+  const state = { aspect: "", source: "", show: pairs.length ? "pairs" : "excerpts", group: sources.length < 3 ? "source" : "aspect", search: "", shown: PAGE };
 
   const title = (aspect) => aspects[aspect]?.title ?? aspect;
 
@@ -15,6 +16,7 @@
     const built = new Set(pairs.map((pair) => pair.aspect)).size;
     for (const [name, value] of [
       ["Pairs", number(pairs.length)],
+      ...(excerpts.length ? [["Excerpts", number(excerpts.length)]] : []),
       ["Aspects", `${built} of ${Object.keys(aspects).length}`],
       ["Sources", number(sources.length)],
       ["Total duration", clock(seconds)],
@@ -25,13 +27,15 @@
 
   // --- pairs ------------------------------------------------------------------------------------
 
+  const listed = () => (state.show === "excerpts" ? excerpts : pairs);
+
   function chosen() {
     const words = state.search.toLowerCase().split(/\s+/).filter(Boolean);
-    return pairs.filter((pair) => {
+    return listed().filter((pair) => {
       if (state.aspect && pair.aspect !== state.aspect) return false;
       if (state.source !== "" && pair.source !== Number(state.source)) return false;
       const source = sources[pair.source];
-      const text = `${source.title} ${source.id} ${source.content_category} ${title(pair.aspect)} ${pair.operation} ${pair.strength} ${pair.control ? "control" : ""}`.toLowerCase();
+      const text = `${source.title} ${source.id} ${source.content_category} ${title(pair.aspect)} ${pair.operation} ${pair.strength} ${pair.control ? "control" : ""} ${pair.excerpt ? excerptText(pair.excerpt) : ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
   }
@@ -52,7 +56,8 @@
         el("h3", { dir: "auto" }, el("a", { href: `${source.page}#${pair.slug}`, "aria-label": label }, name)),
         el("p", {}, `${plural(pair.drawn.length, "clip")} ${pair.control ? "edited" : "degraded"} · ${clock(pair.degraded_s)} of ${length}`),
         el("p", {}, pair.control ? el("span", { class: "tag", title: "The edit makes no side better" }, "Control") : null,
-          pair.control ? ` ${pair.operation}` : `${pair.operation} · strength ${pair.strength}`))));
+          pair.excerpt ? el("span", { class: "tag", title: "Both sides show a part of the film around the damage" }, `Excerpt, ${excerptText(pair.excerpt)}`) : null,
+          pair.excerpt ? ` ${pair.operation}` : pair.control ? ` ${pair.operation}` : `${pair.operation} · strength ${pair.strength}`))));
   }
 
   function list() {
@@ -72,10 +77,13 @@
         el("ul", { class: "cards" }, ...members.map(card)));
     }));
     if (!found.length) byId("pair-list").append(el("p", { class: "quiet" }, "No pair fits. Change the filter."));
-    byId("pairs-count").textContent = found.length === pairs.length ? plural(pairs.length, "pair") : `${number(found.length)} of ${plural(pairs.length, "pair")}`;
+    const all = plural(listed().length, state.show === "excerpts" ? "excerpt" : "pair");
+    byId("pairs-count").textContent = found.length === listed().length ? all : `${number(found.length)} of ${all}`;
     byId("more").hidden = found.length <= state.shown;
     for (const chip of byId("aspect-chips").children) {
       chip.setAttribute("aria-pressed", String(chip.dataset.aspect === state.aspect));
+      const members = listed().filter((pair) => !chip.dataset.aspect || pair.aspect === chip.dataset.aspect);
+      chip.lastChild.textContent = number(members.length);
     }
   }
 
@@ -86,18 +94,20 @@
   }
 
   function filters() {
-    const counts = {};
-    for (const pair of pairs) counts[pair.aspect] = (counts[pair.aspect] ?? 0) + 1;
-    const chip = (name, text, count) => el("button", {
+    const there = new Set(data.pairs.map((pair) => pair.aspect));
+    const chip = (name, text) => el("button", {
       type: "button", class: "chip", "data-aspect": name, onclick: () => change({ aspect: name }),
-    }, text, el("small", {}, number(count)));
-    byId("aspect-chips").append(chip("", "All", pairs.length),
-      ...Object.keys(aspects).filter((name) => counts[name]).map((name) => chip(name, title(name), counts[name])));
+    }, text, el("small", {}));
+    byId("aspect-chips").append(chip("", "All"),
+      ...Object.keys(aspects).filter((name) => there.has(name)).map((name) => chip(name, title(name))));
     byId("source-filter").append(el("option", { value: "" }, `all ${number(sources.length)}`),
       ...sources.map((source, place) => el("option", { value: place }, source.title)));
     byId("source-filter").addEventListener("change", (event) => change({ source: event.target.value }));
     byId("group-by").value = state.group;
     byId("group-by").addEventListener("change", (event) => change({ group: event.target.value }));
+    byId("show-box").hidden = !excerpts.length;
+    byId("show").value = state.show;
+    byId("show").addEventListener("change", (event) => change({ show: event.target.value }));
     byId("search").addEventListener("input", (event) => change({ search: event.target.value }));
     byId("more").addEventListener("click", () => { state.shown += PAGE; list(); });
     keys({

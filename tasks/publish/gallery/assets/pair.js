@@ -2,12 +2,12 @@
 "use strict";
 
 (() => {
-  const { el, byId, clock, number, plural, keys } = gallery;
+  const { el, byId, clock, number, plural, excerptText, keys } = gallery;
   const data = gallery.data();
   const { source, aspects, pairs } = data;
   const fps = source.fps;
-  const highUnits = gallery.sourceUnits(source.clips, source.frame_count);
   const captions = new Map();
+  const POSITIONS = ["own", "early", "middle", "late"];
   const SPEEDS = [0.5, 1, 2, 4, 8, 16];
   let pair, units, timelines, shownClip = null, changeCards = [];
 
@@ -48,7 +48,7 @@
   function clipAt(times) {
     if (times.high !== null) {
       const frame = Math.floor(times.high * fps + 1e-6);
-      return highUnits.find((unit) => unit.start <= frame && frame < unit.start + unit.count)?.clip ?? null;
+      return units.high.find((unit) => unit.start <= frame && frame < unit.start + unit.count)?.clip ?? null;
     }
     return null;
   }
@@ -134,6 +134,12 @@
     players.setRate(to);
   }
 
+  /** Where a clip begins and ends in the high video, in seconds. */
+  function span(clip) {
+    const first = clip.first - pair.first;
+    return [first / fps, (first + clip.count) / fps];
+  }
+
   // --- what was done ----------------------------------------------------------------------------
 
   function changes() {
@@ -154,7 +160,7 @@
         });
         picture.append(image);
       }
-      const from = clip.first / fps, to = (clip.first + clip.count) / fps;
+      const [from, to] = span(clip);
       const notes = [];
       if (!there) notes.push("removed");
       else if (there.moved) notes.push(`now at ${clock(there.start / fps)}`);
@@ -189,6 +195,7 @@
       ["Clips", `${pair.drawn.length} of ${source.clips.length}: ${pair.drawn.map((clip) => clip + 1).join(", ")}`],
       ["Passed over", passed.length ? el("ul", { class: "plain" }, ...passed.map((text) => el("li", {}, text))) : ""],
       ["Length", `${clock(pair.high_s)} high, ${clock(pair.low_s)} low; ${number(pair.high_frames)} and ${number(pair.low_frames)} frames at ${pair.fps} a second`],
+      ["Excerpt", pair.excerpt ? `${excerptText(pair.excerpt)}: from ${clock(pair.first / fps)} of the film, middle of the damage at ${Math.round(100 * pair.damage_at)} %` : ""],
       ["Duration bin", `from ${clock(pair.bin_s)}`],
       ["Seed", pair.seed, true],
       ["Pair", pair.id, true],
@@ -202,15 +209,28 @@
 
   function open() {
     const slug = location.hash.slice(1);
-    pair = pairs.find((one) => one.slug === slug) ?? pairs[0];
-    units = { high: highUnits, low: gallery.lowUnits(pair.segments) };
+    pair = pairs.find((one) => one.slug === slug) ?? pairs.find((one) => !one.excerpt) ?? pairs[0];
+    units = { high: gallery.sourceUnits(source.clips, pair.first, pair.high_frames), low: gallery.lowUnits(pair.segments) };
     document.title = `${title(pair.aspect)} · ${source.title} · SLVMEval gallery`;
-    byId("pair-title").textContent = pair.control ? `${title(pair.aspect)}, control` : title(pair.aspect);
-    byId("pair-text").textContent = pair.control ? "A control: the low side is edited so that no side is better." : aspects[pair.aspect]?.text ?? "";
-    for (const chip of byId("pair-chips").children) {
+    byId("pair-title").textContent = title(pair.aspect) + (pair.control ? ", control" : pair.excerpt ? `, excerpt of ${excerptText(pair.excerpt)}` : "");
+    byId("pair-text").textContent = pair.control ? "A control: the low side is edited so that no side is better."
+      : `${aspects[pair.aspect]?.text ?? ""}${pair.excerpt ? ` Both sides show ${clock(pair.high_s)} of ${clock(source.frame_count / fps)} around the same damage.` : ""}`;
+    for (const chip of document.querySelectorAll(".chip")) {
       if (chip.dataset.slug === pair.slug) chip.setAttribute("aria-current", "page"); else chip.removeAttribute("aria-current");
     }
-    for (const [clip, item] of captions) item.classList.toggle("drawn", pair.drawn.includes(clip));
+    let excerpts = 0;
+    for (const chip of byId("excerpt-chips").children) {
+      chip.hidden = chip.dataset.aspect !== pair.aspect;
+      excerpts += chip.hidden ? 0 : 1;
+    }
+    byId("excerpts").hidden = !excerpts;
+    byId("prompt-note").textContent = `${pair.excerpt ? "The captions of the excerpt's clips" : "All captions in clip order"}. Both videos share it.`;
+    source.clips.forEach((clip) => {
+      const item = captions.get(clip.clip), [from, to] = span(clip);
+      item.hidden = Boolean(pair.excerpt) && (from < 0 || from >= pair.high_s);
+      item.classList.toggle("drawn", pair.drawn.includes(clip.clip));
+      item.querySelector(".caption-time").textContent = `Clip ${clip.clip + 1} · ${clip.count ? `${clock(from)}–${clock(to)}` : "no frames"}`;
+    });
     changes();
     facts();
     timelines?.close();
@@ -223,23 +243,29 @@
     if (!players) { timelines.update({ high: 0, low: 0 }); return; }
     players.pair = undefined;
     players.align = "high";
-    byId("low").src = `../${source.media}/${pair.slug}.mp4`;
+    byId("low").src = `../${source.media}/${pair.video}.mp4`;
     shownClip = null;
-    players.open(pair, units.low, (pair.high_intervals[0]?.[0] ?? 0) + 0.5 / pair.fps);
+    const begin = { high: pair.first / fps, low: pair.video_first / fps };
+    players.open(pair, units.low, (pair.high_intervals[0]?.[0] ?? 0) + 0.5 / pair.fps, begin);
     setView(byId("viewer").dataset.mode);
   }
 
   function chips() {
     const several = {};
-    for (const one of pairs) several[one.aspect] = (several[one.aspect] ?? 0) + 1;
-    byId("pair-chips").append(...pairs.map((one) => el("a", { class: "chip", href: `#${one.slug}`, "data-slug": one.slug },
-      title(one.aspect), several[one.aspect] > 1 ? el("small", {}, `${one.strength}, ${plural(one.drawn.length, "clip")}`) : null)));
+    const whole = pairs.filter((one) => !one.excerpt);
+    for (const one of whole) several[one.aspect] = (several[one.aspect] ?? 0) + 1;
+    const chip = (one, text, small) => el("a", { class: "chip", href: `#${one.slug}`, "data-slug": one.slug, "data-aspect": one.aspect },
+      text, small ? el("small", {}, small) : null);
+    byId("pair-chips").append(...whole.map((one) =>
+      chip(one, title(one.aspect), several[one.aspect] > 1 ? `${one.strength}, ${plural(one.drawn.length, "clip")}` : "")));
+    const excerpts = pairs.filter((one) => one.excerpt).sort((one, other) => other.excerpt.share - one.excerpt.share
+      || POSITIONS.indexOf(one.excerpt.position) - POSITIONS.indexOf(other.excerpt.position));
+    byId("excerpt-chips").append(...excerpts.map((one) => chip(one, excerptText(one.excerpt), clock(one.high_s))));
   }
 
   function prompt() {
     const { width, height, columns } = source.strip;
     source.clips.forEach((clip, place) => {
-      const from = clip.first / fps, to = (clip.first + clip.count) / fps;
       const picture = el("span", { class: "caption-picture", "aria-hidden": "true" });
       if (source.media) {
         const small = 0.75;
@@ -250,8 +276,7 @@
         });
       }
       const item = el("li", {}, picture, el("div", {},
-        el("button", { type: "button", class: "caption-time", onclick: () => players?.seek("high", from + 0.5 / fps) },
-          `Clip ${clip.clip + 1} · ${clip.count ? `${clock(from)}–${clock(to)}` : "no frames"}`),
+        el("button", { type: "button", class: "caption-time", onclick: () => players?.seek("high", span(clip)[0] + 0.5 / fps) }),
         el("p", { dir: "auto" }, clip.caption || (source.hidden ? "" : "–"))));
       captions.set(clip.clip, item);
       byId("captions").append(item);

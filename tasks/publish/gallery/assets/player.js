@@ -39,13 +39,16 @@
     get leader() { return this.videos[this.leading]; }
     get follower() { return this.videos[this.following]; }
 
-    open(pair, lowUnits, time) {
+    /** `begin`: where the pair begins in the files of both sides, in seconds. */
+    open(pair, lowUnits, time, begin) {
       this.pause();
       this.pair = pair;
+      this.begin = begin;
       this.map = mapping(lowUnits, pair.fps);
       this.seek(this.leading, time);
     }
 
+    at(side) { return this.videos[side].currentTime - this.begin[side]; }
     length(side) { return this.pair[`${side}_frames`] / this.pair.fps; }
 
     /** Time of the follower that belongs to a time of the leader; null where there is none. */
@@ -55,7 +58,8 @@
     }
 
     times() {
-      const time = this.target ?? this.leader.currentTime;
+      // the file of an excerpt may continue after it
+      const time = Math.min(this.target ?? this.at(this.leading), this.length(this.leading) - 0.25 / this.pair.fps);
       return { [this.leading]: time, [this.following]: this.partner(time) };
     }
 
@@ -93,7 +97,7 @@
     }
 
     play() {
-      if (this.leader.ended || this.leader.currentTime >= this.length(this.leading) - 0.3 / this.pair.fps) this.target = 0;
+      if (this.leader.ended || this.at(this.leading) >= this.length(this.leading) - 0.3 / this.pair.fps) this.target = 0;
       this.playing = true;
       this.setRate(this.rate);
       this.tick();
@@ -123,16 +127,20 @@
       if (!this.pair) return;
       const { leader, follower } = this;
       if (this.target !== undefined && leader.readyState >= 1 && !leader.seeking) {
-        if (Math.abs(leader.currentTime - this.target) > 0.01) leader.currentTime = this.target;
+        if (Math.abs(this.at(this.leading) - this.target) > 0.01) leader.currentTime = this.begin[this.leading] + this.target;
         else this.target = undefined;
+      }
+      if (this.playing && this.target === undefined && this.at(this.leading) >= this.length(this.leading)) {
+        this.pause();
+        return;
       }
       const times = this.times();
       const wanted = times[this.following];
       if (wanted === null) {
         if (!follower.paused) follower.pause();
       } else if (follower.readyState >= 1 && !follower.seeking) {
-        const off = Math.abs(follower.currentTime - wanted);
-        if (off > (this.playing ? TOLERANCE_S * Math.max(this.rate / 2, 1) : 0.02)) follower.currentTime = wanted;
+        const off = Math.abs(this.at(this.following) - wanted);
+        if (off > (this.playing ? TOLERANCE_S * Math.max(this.rate / 2, 1) : 0.02)) follower.currentTime = this.begin[this.following] + wanted;
         if (this.playing && follower.paused) { follower.playbackRate = this.rate; this.run(follower); }
       }
       this.show(times);

@@ -5,11 +5,12 @@
   const { svg, clock } = gallery;
   const LANE = 26, BETWEEN = 46, TOP = 18, LABEL = 16;
 
-  /** Units of the high side: clips and the intervals between them, in frames. */
-  function sourceUnits(clips, frames) {
+  /** Units of a high side that begins at a frame of the source: clips and the intervals between them, in frames. */
+  function sourceUnits(source, first, frames) {
     const units = [];
     let place = 0;
-    for (const clip of clips.filter((one) => one.count)) {
+    const inside = source.map((clip) => ({ ...clip, first: clip.first - first })).filter((clip) => clip.first >= 0 && clip.first < frames);
+    for (const clip of inside.filter((one) => one.count)) {
       if (clip.first > place) units.push({ clip: null, first: place, count: clip.first - place });
       units.push({ clip: clip.clip, first: clip.first, count: clip.count });
       place = clip.first + clip.count;

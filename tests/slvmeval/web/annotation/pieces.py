@@ -242,16 +242,18 @@ class Browser:
             view = self.send_accepted("play", place=place, intervals=[[0, seconds]], speed=1)
         return view
 
-    def answer(self, wait: Any, rating: str = "A", comment: str = "") -> dict[str, Any]:
+    def answer(
+        self, wait: Any, rating: str = "A", comment: str = "", seconds: float = SECONDS
+    ) -> dict[str, Any]:
         """Do the open task honestly; `wait(seconds)` lets viewing time pass."""
         view = self.task()
         self.fetch()
-        wait(SECONDS)
-        view = self.look()
+        wait(seconds)
+        view = self.look(seconds)
         if view["state"] == "opened":
             view = self.send_accepted("prefer", place="left")
-        wait(SECONDS)
-        view = self.look()
+        wait(seconds)
+        view = self.look(seconds)
         for stretch in view["must_see"]:
             view = self.send_accepted("confirm", number=stretch["number"])
         assert view["can_rate"], view

@@ -137,7 +137,48 @@ def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
     assert "lengths against first" in capsys.readouterr().out
     _check_report(tmp_path / "report", report)
     assert main([*report, "--against", "paper"]) == 1
-    assert "--against: only for a release" in capsys.readouterr().err
+    assert "--against paper: only for a release" in capsys.readouterr().err
+
+
+def test_a_set_s_report_has_verdicts_wordings_and_probes_of_its_own(
+    uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked in other words, or with less, is in no accuracy, and its cost is counted."""
+    monkeypatch.setattr("tasks.extras.meta_sets.set_report.figures_of", lambda *_: [])
+    for name in ("plain", "strict"):
+        place = tmp_path / "words" / name / "judges" / "video_judge_system.txt"
+        place.parent.mkdir(parents=True)
+        place.write_text(f"Which? ({name})", encoding="utf-8")
+    where = f"uve:{uve}?fps=1&long_side=64"
+    site = ["--store", str(tmp_path / "store"), "--quiet"]
+    asked = ["evaluate", "--pairs", where, "-e", "lengths", "-e", "planted?mood=first", *site]
+    asked += ["--prompts", str(tmp_path / "words"), "--probe", "one-frame", "--direct", "--workers", "1"]
+    Store.create(tmp_path / "store")
+    assert main(asked) == 0
+    published = tmp_path / "published.toml"
+    published.write_text(
+        'title = "Theirs"\n[[tables]]\ntable = "3"\nsection = "4"\ngives = "accuracy"\n'
+        'columns = ["dynamic_degree"]\n[tables.rows]\nlengths = ["20±3"]\nfirst = ["50±2"]\n'
+        '[[tables]]\ntable = "1"\nsection = "4"\ngives = "release"\ncolumns = ["pairs"]\n'
+        "[tables.rows]\nrelease = [9]\n",
+        encoding="utf-8",
+    )
+    out = tmp_path / "report"
+    report = ["report", "--pairs", where, *site, "--out", str(out), "--against", str(published)]
+    assert main(report) == 0
+    printed = capsys.readouterr()
+    assert "release (table 1): only a release has it: not compared" in printed.err
+    held = {row["evaluator"]: row for row in _csv(out / "tables" / "against-accuracy.csv")}
+    assert {name: row["difference"][:4] for name, row in held.items()} == {"lengths": "0.8", "first": "0.0"}
+    assert {row["verdict"] for row in held.values()} <= {"reproduced", "not reproduced", "inconclusive"}
+    assert {row["evaluator"] for row in _csv(out / "tables" / "accuracy.csv")} == {"lengths", "first"}
+    assert {row["wordings"] for row in _csv(out / "tables" / "wordings.csv")} == {"3"}
+    assert {row["evaluator"] for row in _csv(out / "tables" / "probes.csv")} == {"lengths", "first"}
+    wanted = {"lengths", "lengths+one-frame", "first", "first+one-frame", "first+plain", "first+strict"}
+    assert {row["evaluator"] for row in _csv(out / "tables" / "cost.csv")} == wanted
+    assert main(["meta-sets", "agreement", where, *site[:2], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["evaluator"] for row in told} == {"lengths", "first"}
 
 
 def _check_report(out: Path, words: list[str]) -> None:

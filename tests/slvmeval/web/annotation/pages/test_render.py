@@ -16,7 +16,8 @@ from tests.slvmeval.web.annotation.pages.films import EVIL
 from tests.slvmeval.web.annotation.pieces import island
 from tests.slvmeval.web.reading import has, lacks
 
-VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": [], "look_share": 0.0}
+VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": []}
+VIEW |= {"look_share": 0.0, "least_seen": 0.9}
 REVEALED = {**VIEW, "state": "preferred", "preferred": "left", "intended": "right", "must_see": []}
 URLS = {"left": "/l", "right": "/r", "task": "/t"}
 

@@ -14,6 +14,7 @@ from tasks.annotation.pair_task import Stretch
 from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.films import DAMAGED, EVIL
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
+from tests.slvmeval.web.annotation.pieces import NAME
 
 pytestmark = pytest.mark.browser
 
@@ -141,6 +142,49 @@ def test_what_is_left_of_the_first_look_is_marked_and_played(
     assert (row.seen_left, row.seen_right) == ("[]", "[]")
     assert visitor.page.locator("#stretches li").count() == len(DAMAGED)
     assert visitor.page.locator(".stretches .seen").count() == 0
+
+
+def test_each_way_of_drawn_viewing_asks_for_its_own_and_is_in_the_vote(visit: Visit, own: Served) -> None:
+    own.open(links=60, viewing="drawn", look_share=0.0, rule="paper", workers_per_pair=5)
+    with own.desk() as desk:
+        campaign = desk.campaigns.get(NAME)
+    drawn = {campaign.shown_to(own.id_of(token)).protocol: token for token in own.tokens}
+    asks = {
+        "rule paper, marked viewing, 5 votes": ("prefer_hint", False),
+        "rule paper, free viewing, 5 votes": ("prefer_hint_free", False),
+        "paper": ("prefer_hint_free", True),
+    }
+    assert drawn.keys() == asks.keys()
+    words = texts("en", "aesthetics").words["task"]
+    for protocol, (hint, playhead) in asks.items():
+        visitor = visit(own, drawn[protocol])
+        visitor.agree()
+        assert visitor.text(".lead .hint") == words[hint]
+        marked = hint == "prefer_hint"
+        assert bool(visitor.page.locator(".wanted").count()) == marked
+        assert visitor.page.locator("#look-on").is_visible() == marked
+        assert visitor.page.locator("[data-prefer=left]").is_disabled() == marked
+        if marked:
+            visitor.fastest()
+            visitor.tap("#look-on")
+            visitor.wait("!document.querySelector('[data-prefer]').disabled")
+        visitor.prefer("left")
+        assert visitor.text("#step-see .hint").startswith(words["see_playhead" if playhead else "see"])
+        # half speed: a part is begun, and not played
+        visitor.page.locator("#speed").select_option("0.5")
+        visitor.tap("[data-number='0'] button >> nth=0")
+        begun = ".tick:not([disabled])" if playhead else ".state"
+        wait = f"document.querySelector('[data-number=\"0\"] {begun}')"
+        visitor.wait(wait if playhead else f"{wait}.textContent.includes('%')")
+        visitor.press("Space")
+        assert visitor.page.locator("#stretches .tick:not([disabled])").count() == int(playhead)
+        visitor.fastest()
+        for number in range(len(DAMAGED)):
+            visitor.see(number)
+        visitor.finish(0)
+        visitor.page.wait_for_url("**/done")
+        (vote,) = own.votes(visitor.token)
+        assert (vote.protocol, vote.rating) == (protocol, "A")
 
 
 def test_nothing_tells_the_side_before_the_answer_and_what_is_skipped_does_not_count(visit: Visit) -> None:
