@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from tests.tasks.annotation.adversary import Task, task, tried
+from tests.tasks.annotation.adversary import KINDS, Task, task, tried
 from tests.tasks.annotation.shown_films import CHANGES
 
 
@@ -27,7 +27,7 @@ def main() -> None:
     tasks: list[Task] = [
         task(aspect, number, hidden=not arguments.plain) for number in numbers for aspect in CHANGES
     ][: 2 * arguments.tasks]
-    for features in ("structure", "coded"):
+    for features in KINDS:
         for aspect, result in tried(tasks[: arguments.tasks], tasks[arguments.tasks :], features).items():
             low, high = result.interval
             line = {"features": features, "aspect": aspect, "right": result.right, "tasks": result.tasks}

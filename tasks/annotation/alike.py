@@ -4,7 +4,11 @@ What a browser sees of a video before anybody answers must not tell the sides ap
 that of each frame, where the key frames are, and tags. A side that recurred with the same sizes in another
 pair of its source would be the high one. So each pair has two files of its own, in which
 
-- each frame is padded to the size of the other side's frame at its place, by a message that players skip;
+- frames at the same place have the same size: the coded data of a frame are followed, inside their unit, by
+  drawn bytes. A decoder stops where the data say so, in their arithmetic code. Who does not decode this code,
+  macroblock by macroblock, does not know where they end. The size is that of the largest of four frames, two
+  of them the same pictures at a finer quantiser than any that is drawn: the larger one of two alone would go
+  with the quantiser of the side that has more to code;
 - a frame is a key frame in the index only if both sides have one there;
 - IDR pictures are numbered by their order, so that no repeated number tells where encoded clips were joined;
 - the smaller file ends with unused bytes.
@@ -15,16 +19,20 @@ sizes only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import av
+import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
 from storage_schemas.errors import IntegrityError
+from storage_schemas.rng import keyed_rng
 from tasks.media.bitstream import InvalidBitstream
 from tasks.media.h264_slices import IdrNumbers
 
@@ -33,24 +41,34 @@ if TYPE_CHECKING:
 
 #: NAL unit types (H.264, table 7-1). An encoder names itself in supplemental information; that marks where
 #: encoding began, which in a low side is the first degraded clip.
-_SUPPLEMENTAL, _DELIMITER = 6, 9
-#: A message that players skip (H.264, D.2.7), under an identifier without zero bytes.
-_UNREGISTERED, _IDENTIFIER = 5, bytes(range(0x31, 0x41))
-#: Bytes of the shortest such message: length, two types, size, identifier, end.
-_LEAST = 24
+_SUPPLEMENTAL = 6
+#: Bytes that follow the coded data of the larger of two frames.
+_LEAST = 2
+#: Frames whose slices together say how often each byte occurs: an arithmetic code is not quite uniform.
+_GROUP = 40
+#: The bits of each byte.
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(int)
+#: What must not occur in a unit (H.264, 7.4.1).
+_FORBIDDEN = re.compile(rb"\0\0[\0-\3]")
 #: Bytes of the head of an MP4 box.
 _BOX = 8
 
 
 @dataclass(frozen=True)
 class _Frames:
-    """Bytes of each frame without the encoder's marks, and which are key frames."""
+    """Bytes of each frame without the encoder's marks, and which are key frames.
+
+    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of IDR and other ones.
+    """
 
     sizes: list[int]
     keys: list[bool]
+    counts: NDArray[np.int64]
 
 
-def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
+def write_alike(
+    sides: tuple[Path, Path], targets: tuple[Path, Path], key: str, finest: Sequence[Path] = ()
+) -> None:
     """Write both sides of a pair as MP4 files that differ only in their pictures.
 
     The index precedes the frames, so that a browser can play a file while it loads.
@@ -61,6 +79,10 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
         Videos of :mod:`tasks.media.encode`, with the same parameter sets.
     targets
         Where the files go; existing ones are overwritten.
+    key
+        Determines the drawn bytes. Who knows it finds them.
+    finest
+        The same videos with the finest quantiser of all, for the sizes of their frames.
 
     Raises
     ------
@@ -69,31 +91,45 @@ def write_alike(sides: tuple[Path, Path], targets: tuple[Path, Path]) -> None:
     """
     first, second = (_frames(side) for side in sides)
     if len(first.sizes) == len(second.sizes):
-        sizes = [_padded(pair) for pair in zip(first.sizes, second.sizes, strict=True)]
+        more = [_frames(path).sizes for path in finest]
+        rows = zip(first.sizes, second.sizes, *more, strict=True)
+        sizes = [max(row) + (_LEAST if len(set(row)) > 1 else 0) for row in rows]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
-        first, second = _Frames(sizes, keys), _Frames(sizes, keys)
-    for side, target, wanted in zip(sides, targets, (first, second), strict=True):
-        _write(side, target, wanted)
+        first = second = _Frames(sizes, keys, first.counts + second.counts)
+    for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):
+        _write(side, target, wanted, (key, name))
     _end_alike(targets)
 
 
 def _frames(side: Path) -> _Frames:
-    sizes, keys = [], []
+    sizes: list[int] = []
+    keys: list[bool] = []
+    counts: list[NDArray[np.int64]] = []
     with _opened(side) as origin:
         for packet, units in _packets(origin):
+            if len(sizes) % _GROUP == 0:
+                counts.append(np.zeros((2, 256), np.int64))
             sizes.append(sum(map(len, units)))
             keys.append(packet.is_keyframe)
-    return _Frames(sizes, keys)
+            counts[-1][int(packet.is_keyframe)] += np.bincount(
+                np.frombuffer(units[-1], np.uint8), minlength=256
+            )
+    return _Frames(sizes, keys, np.array(counts))
 
 
-def _write(side: Path, target: Path, wanted: _Frames) -> None:
-    # the box with the bit rate would have that of the side before it was padded
+def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> None:
+    # the box with the bit rate would have that of the side before its frames grew
     options = {"movflags": "+faststart", "fflags": "+bitexact", "write_btrt": "0"}
     with _opened(side) as origin, av.open(str(target), "w", format="mp4", options=options) as file:
         stream = file.add_stream_from_template(origin.streams.video[0])
         stream.metadata.clear()
-        for (packet, units), size, key in zip(_packets(origin), wanted.sizes, wanted.keys, strict=True):
-            file.mux(_copied(packet, units, stream, size, key))
+        frames = zip(_packets(origin), wanted.sizes, wanted.keys, strict=True)
+        for place, ((packet, units), size, is_key) in enumerate(frames):
+            missing = size - sum(map(len, units))
+            if missing:
+                shares = _shares(wanted.counts[place // _GROUP, int(packet.is_keyframe)])
+                units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
+            file.mux(_copied(packet, units, stream, is_key))
 
 
 def _opened(side: Path) -> InputContainer:
@@ -104,14 +140,15 @@ def _opened(side: Path) -> InputContainer:
 
 
 def _packets(origin: InputContainer) -> Iterator[tuple[VideoPacket, list[bytes]]]:
-    """Yield each frame with its NAL units and their lengths, without the encoder's marks and numbers."""
+    """Yield each frame with its NAL units, the last a slice, without the encoder's marks and numbers."""
     stream = origin.streams.video[0]
     try:
         numbers = IdrNumbers(stream.codec_context.extradata or b"")
+        if not numbers.arithmetic:
+            raise InvalidBitstream("its slices have no arithmetic code")
         for packet in origin.demux(stream):
             if packet.size:
-                units = numbers.renumbered(_units(bytes(packet)))
-                yield packet, [len(unit).to_bytes(4) + unit for unit in units]
+                yield packet, list(numbers.renumbered(_units(bytes(packet))))
     except InvalidBitstream as problem:
         raise IntegrityError(
             f"{origin.name} is not a stream of this encoder ({problem}): remove it and run this again"
@@ -127,51 +164,41 @@ def _units(data: bytes) -> Iterator[bytes]:
         at = end
 
 
-def _copied(
-    packet: VideoPacket, units: list[bytes], stream: VideoStream, size: int, key: bool
-) -> VideoPacket:
-    """Return the same coded frame, padded to `size` bytes."""
-    missing = size - sum(map(len, units))
-    if missing:
-        # a delimiter comes first in a frame (H.264, 7.4.1.2.3)
-        units.insert(1 if units[0][4] & 31 == _DELIMITER else 0, _message(missing))
-    copy: VideoPacket = av.Packet(b"".join(units))
+def _copied(packet: VideoPacket, units: list[bytes], stream: VideoStream, is_key: bool) -> VideoPacket:
+    copy: VideoPacket = av.Packet(b"".join(len(unit).to_bytes(4) + unit for unit in units))
     copy.time_base = packet.time_base
     copy.pts, copy.dts, copy.duration = packet.pts, packet.dts, packet.duration
-    copy.is_keyframe = key
+    copy.is_keyframe = is_key
     copy.stream = stream
     return copy
 
 
-def _padded(sizes: tuple[int, int]) -> int:
-    """Return the smallest size to which frames of both sizes can be padded."""
-    size = max(sizes) + _LEAST
-    while any(_payload(size - one) is None for one in sizes):
-        size += 1
-    return size
+def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) -> bytes:
+    """Return bytes with given shares, which end as a slice does: with a one and zeros."""
+    data = rng.choice(256, count, p=shares).astype(np.uint8)
+    zeros = int(rng.integers(8))
+    data[-1] = (int(data[-1]) >> zeros | 1) << zeros
+    return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
 
 
-def _payload(length: int) -> int | None:
-    """Return the bytes that a message of `length` bytes carries; None if none has this length.
+def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return how likely each byte is in coded data that have given bytes.
 
-    The size is written as a byte 255 for each 255 bytes, and one more byte.
+    What was counted is taken as far as it is not chance; the rest is as the shares of ones and of changes
+    between neighbouring bits say.
     """
-    carried = (length - _LEAST + 16) * 255 // 256
-    for payload in (carried, carried + 1):
-        if payload >= len(_IDENTIFIER) and 8 + payload + payload // 255 == length:
-            return payload
-    return None
-
-
-def _message(length: int) -> bytes:
-    """Return a NAL unit of `length` bytes that players skip."""
-    payload = _payload(length)
-    if payload is None:
-        raise ValueError(f"no message has {length} bytes")
-    size = b"\xff" * (payload // 255) + bytes([payload % 255])
-    filling = b"\xff" * (payload - len(_IDENTIFIER))
-    body = bytes([_SUPPLEMENTAL, _UNREGISTERED]) + size + _IDENTIFIER + filling + b"\x80"
-    return len(body).to_bytes(4, "big") + body
+    total = counts.sum()
+    # few bytes may say more than chances can be
+    ones = np.clip(counts @ _BITS.sum(1) / (8 * total), 0.01, 0.99)
+    changes = counts @ (_BITS[:, 1:] != _BITS[:, :-1]).sum(1) / (7 * total)
+    up, down = np.clip([changes / 2 / (1 - ones), changes / 2 / ones], 0.01, 0.99)
+    steps = np.array([[1 - up, up], [down, 1 - down]])
+    plain = np.array([1 - ones, ones])[_BITS[:, 0]] * steps[_BITS[:, :-1], _BITS[:, 1:]].prod(1)
+    surprise = ((counts - total * plain) ** 2 / (total * plain)).sum()
+    trust = max(0.0, 1 - (len(plain) - 1) / surprise)
+    shares: NDArray[np.float64] = trust * counts / total + (1 - trust) * plain
+    shares /= shares.sum()
+    return shares
 
 
 def _end_alike(targets: tuple[Path, Path]) -> None:

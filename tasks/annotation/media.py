@@ -31,12 +31,11 @@ from storage_schemas.votes import Check, check_id, check_of
 from tasks.annotation.alike import write_alike
 from tasks.annotation.installation import derived_key, media_folder
 from tasks.annotation.pair_task import ByteIndex, PairMedia, first_look, must_see
-from tasks.annotation.shown_quality import encode_shown
+from tasks.annotation.shown_quality import FINEST, encode_shown
 from tasks.media.encode import DEFAULT_SETTINGS
 from tasks.publish.frame_restore import needs_frames, restore_frames
 from tasks.publish.pair_videos import (
     SIDES,
-    SideName,
     encode_source,
     encoded_color,
     encoded_consumes,
@@ -100,16 +99,17 @@ def draft_of(path: Path) -> Iterator[Path]:
 
 
 #: Increases when the same frames result in a different file.
-FORMAT = 3
+FORMAT = 4
 
 
 @dataclass(frozen=True)
 class PairFiles:
-    """Files of the videos of a pair, relative to the media folder."""
+    """Files of the videos of a pair, relative to the media folder, and the key of all draws in them."""
 
     pair_id: str
     high: str
     low: str
+    key: str
 
 
 @dataclass(frozen=True)
@@ -173,14 +173,16 @@ def media_tasks(
 def _pair_files(secret: bytes, record: PairRecord, encoded: str) -> PairFiles:
     # both files depend on both sides
     content = digest_value([encoded, list(record.segments)])
-    high, low = (_name(secret, record.pair_id, side, content) for side in SIDES)
-    return PairFiles(record.pair_id, high, low)
+    return _files(secret, record.pair_id, content)
 
 
 def _equal_files(secret: bytes, pair_id: str, encoded: str) -> PairFiles:
-    task = check_id(pair_id, Check.EQUAL)
-    high, low = (_name(secret, task, side, digest_value([encoded])) for side in SIDES)
-    return PairFiles(task, high, low)
+    return _files(secret, check_id(pair_id, Check.EQUAL), digest_value([encoded]))
+
+
+def _files(secret: bytes, pair_id: str, content: str) -> PairFiles:
+    high, low, draws = (_hash(secret, pair_id, use, content) for use in (*SIDES, "draws"))
+    return PairFiles(pair_id, f"{high}.mp4", f"{low}.mp4", draws)
 
 
 def media_stage(work: MediaWork, task: MediaTask, aspects: tuple[str, ...] = ()) -> MediaOutcome:
@@ -230,14 +232,16 @@ def write_media(release: Release, task: MediaTask) -> int:
         pair_id, check = check_of(pair.pair_id)
         record = records[pair_id]
         shown = first_look(pair_id, must_see(record, clips), clips, record.fps)
-        with _drafts(media, 3) as (plain, *alike):
+        with _drafts(media, 5) as (plain, *alike):
             if check is not Check.EQUAL:
                 write_low(store, record, encoded, plain)
             sides = encoded, encoded if check is Check.EQUAL else plain
-            drafts = alike[0], alike[1]
-            encode_shown(sides, drafts, shown, (pair.high, pair.low), encoded_color(store, encoded))
+            drafts, finest = (alike[0], alike[1]), (alike[2], alike[3])
+            color = encoded_color(store, encoded)
+            encode_shown(sides, drafts, shown, pair.key, color)
+            encode_shown(sides, finest, shown, pair.key, color, FINEST)
             with draft_of(media / pair.high) as high, draft_of(media / pair.low) as low:
-                write_alike(drafts, (high, low))
+                write_alike(drafts, (high, low), pair.key, finest)
     return 2 * len(missing)
 
 
@@ -264,9 +268,9 @@ def _encoded_id(release: Release, source_id: str, fps: float) -> str:
     return artifact_id(ENCODED, encoded_consumes(row.frames_id, starts, fps, DEFAULT_SETTINGS))
 
 
-def _name(secret: bytes, pair_id: str, side: SideName, content: str) -> str:
-    text = f"{FORMAT}\n{pair_id}\n{side}\n{content}"
-    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:32] + ".mp4"
+def _hash(secret: bytes, pair_id: str, use: str, content: str) -> str:
+    text = f"{FORMAT}\n{pair_id}\n{use}\n{content}"
+    return hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def pair_media(root: Path, files: PairFiles) -> PairMedia:

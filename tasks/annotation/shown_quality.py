@@ -3,6 +3,10 @@
 The damaged clips are encoded later than everything else, so their settings, sizes and key frames could tell
 them. Here the shown clips of both sides, changed or not, are decoded and encoded again, and both sides get
 their IDR frames at the same places. Everything else is copied.
+
+A clip's quantiser is drawn, so it says nothing of the pictures. The first macroblock of each frame, in a
+corner, gets one colour, the same on both sides, and faint noise: the arithmetic code behind it begins at no
+known place. Otherwise a slice in which nothing moves would have known bytes.
 """
 
 from __future__ import annotations
@@ -17,11 +21,13 @@ import numpy as np
 
 from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
-from storage_schemas.rng import shuffled
+from storage_schemas.rng import keyed_rng, shuffled
 from tasks.media.encode import EncoderSettings, UnitFile, UnitWriter
 
-#: x264's constant rate factors that are drawn; differences are not visible at any of them.
-QUALITIES = range(14, 21)
+#: The quantisers that are drawn, and one finer than all; differences are not visible at any of them.
+QUANTISERS, FINEST = range(15, 19), 14
+#: Pixels of a macroblock's side.
+_BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,9 @@ def encode_shown(
     sides: tuple[Path, Path],
     targets: tuple[Path, Path],
     shown: Sequence[tuple[float, float]],
-    names: tuple[str, str],
+    key: str,
     color: ColorSpec,
+    quantiser: int | None = None,
 ) -> None:
     """Write both sides of a pair with the shown clips encoded again.
 
@@ -54,11 +61,12 @@ def encode_shown(
         Where the files go; existing ones are overwritten.
     shown
         What is seen first of both videos, in seconds.
-    names
-        Keys of the draws: equal names give equal files. The names' order does not matter, so that nobody who
-        knows them learns which one is the source.
+    key
+        Determines the draws: equal keys give equal files.
     color
         What the sides were encoded with.
+    quantiser
+        One for all clips, instead of the drawn ones.
 
     Raises
     ------
@@ -69,13 +77,15 @@ def encode_shown(
         origins = (high, low)
         keys = [_keys(origin) for origin in origins]
         cuts, begun = [keys[0] & keys[1]] * 2, [keys[0] | keys[1]] * 2
+        beside: list[tuple[UnitFile, ...]] = [origins, origins]
         if high.count != low.count:
             # their length differs anyway, and no frames lie beside each other
             cuts = begun = keys
+            beside = [(high,), (low,)]
         for side, origin in enumerate(origins):
             spans = [(round(start * origin.rate), round(end * origin.rate)) for start, end in shown]
             blocks = _blocks(cuts[side], begun[side], origin.count, spans)
-            _write(origin, targets[side], blocks, names, side, color)
+            _write(origin, beside[side], targets[side], blocks, key, side, color, quantiser)
 
 
 def _keys(origin: UnitFile) -> set[int]:
@@ -99,19 +109,25 @@ def _blocks(
 
 def _write(
     origin: UnitFile,
+    beside: Sequence[UnitFile],
     target: Path,
     blocks: Iterator[_Block],
-    names: tuple[str, str],
+    key: str,
     side: int,
     color: ColorSpec,
+    fixed: int | None,
 ) -> None:
     with UnitWriter(target, origin, color) as writer:
         for block in blocks:
             if block.clip is None:
                 writer.copy(block.first, sum(block.units))
                 continue
-            settings = EncoderSettings(crf=_quality(names, side, block.clip))
-            frames = _frames(origin, block.first, sum(block.units))
+            # the drawn ones differ between the sides
+            quantiser = fixed or shuffled(QUANTISERS, key, "quantiser", block.clip)[side]
+            settings = EncoderSettings(quantiser=quantiser)
+            rng = keyed_rng(key, "first macroblocks", side, block.first, quantiser)
+            corner = _corner(beside, block.first)
+            frames = _begun_alike(_frames(origin, block.first, sum(block.units)), corner, quantiser, rng)
             for unit in block.units:
                 writer.encode(islice(frames, unit), settings)
             if next(frames, None) is not None:
@@ -120,10 +136,40 @@ def _write(
                 )
 
 
-def _quality(names: tuple[str, str], side: int, clip: int) -> int:
-    """Return a clip's draw, which differs between the sides."""
-    ordered = sorted(names)
-    return shuffled(QUALITIES, *ordered, "quality", clip)[ordered.index(names[side])]
+def _corner(sides: Sequence[UnitFile], first: int) -> list[float]:
+    """Return the mean colour of the first macroblock of a frame, of both sides together."""
+    blocks = [_first_macroblock(*_frames(side, first, 1)) for side in sides]
+    return [float(np.mean(some)) for some in zip(*blocks, strict=True)]
+
+
+def _begun_alike(
+    frames: Iterator[Planes], corner: Sequence[float], quantiser: int, rng: np.random.Generator
+) -> Iterator[Planes]:
+    """Yield frames whose first macroblock has one colour, and noise.
+
+    Of half the quantiser's step, it survives. Neither motion nor colours of the picture show before it.
+    """
+    step = 2 ** ((quantiser - 4) / 6)
+    for planes in frames:
+        changed = planes.copy()
+        luma, *chroma = _first_macroblock(changed)
+        noisy = rng.normal(corner[0], step / 2, luma.shape)
+        luma[:] = np.clip(np.rint(noisy), 0, 255)
+        for block, mean in zip(chroma, corner[1:], strict=True):
+            block[:] = round(mean)
+        yield changed
+
+
+def _first_macroblock(planes: Planes) -> list[Planes]:
+    """Return views of the first macroblock's luma and chroma."""
+    width = planes.shape[1]
+    pixels = planes.shape[0] * 2 // 3 * width
+    luma, *chroma = np.split(planes.reshape(-1), [pixels, pixels * 5 // 4])
+    half = _BLOCK // 2
+    return [
+        luma.reshape(-1, width)[:_BLOCK, :_BLOCK],
+        *(plane.reshape(-1, width // 2)[:half, :half] for plane in chroma),
+    ]
 
 
 def _frames(origin: UnitFile, first: int, count: int) -> Iterator[Planes]:

@@ -62,11 +62,15 @@ class EncoderSettings(Frozen):
         x264's speed preset.
     seek_frames
         Maximum distance of IDR frames within a unit, so that players seek quickly.
+    quantiser
+        One quantiser for all frames instead of `crf`, so that none depends on the pictures. They are not
+        deblocked: x264 would do so above 15.
     """
 
     crf: int = 18
     preset: str = "veryfast"
     seek_frames: int = 10
+    quantiser: int | None = None
 
 
 DEFAULT_SETTINGS = EncoderSettings()
@@ -96,6 +100,10 @@ def _configure(
     settings: EncoderSettings,
 ) -> None:
     matrix, primaries, transfer = COLOR_TAGS[color.matrix]
+    if settings.quantiser is None:
+        quality, ratio = {"crf": str(settings.crf)}, ""
+    else:
+        quality, ratio = {"qp": str(settings.quantiser)}, ":ipratio=1:no-deblock=1"
     context.width, context.height, context.pix_fmt = width, height, "yuv420p"
     context.framerate = rate
     context.time_base = 1 / rate
@@ -105,7 +113,7 @@ def _configure(
         "preset": settings.preset,
         "profile": "high",
         "level": _level(width, height, rate),
-        "crf": str(settings.crf),
+        **quality,
         "forced-idr": "1",
         "colorspace": matrix,
         "color_primaries": primaries,
@@ -116,7 +124,7 @@ def _configure(
         # does not grow with the length.
         "x264-params": (
             f"stitchable=1:aud=1:bframes=0:ref=1:open-gop=0:scenecut=0:keyint={settings.seek_frames}"
-            ":min-keyint=1:rc-lookahead=0:sync-lookahead=0:mbtree=0:force-cfr=1:threads=1:weightp=0"
+            f":min-keyint=1:rc-lookahead=0:sync-lookahead=0:mbtree=0:force-cfr=1:threads=1:weightp=0{ratio}"
         ),
     }
 

@@ -65,6 +65,11 @@ class IdrNumbers:
             raise InvalidBitstream("several parameter sets, fields, or picture order of type 1")
         self._number = 1
 
+    @property
+    def arithmetic(self) -> bool:
+        """Whether slices are coded with CABAC, which says in its own code where they end."""
+        return all(pps.cabac for pps in self._pps.values())
+
     def renumbered(self, units: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the NAL units of one picture with its number."""
         begun = False

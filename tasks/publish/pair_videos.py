@@ -73,7 +73,7 @@ def encoded_consumes(
         "frames": frames_id,
         "units": digest_value(list(starts)),
         "fps": fps,
-        "encoder": {"name": "libx264", "version": ENCODER_VERSION, **settings.model_dump()},
+        "encoder": {"name": "libx264", "version": ENCODER_VERSION, **settings.model_dump(exclude_none=True)},
     }
 
 

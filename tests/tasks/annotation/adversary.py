@@ -21,9 +21,9 @@ from scipy.stats import binomtest
 
 from storage_schemas.frames import ColorSpec
 from tasks.annotation.alike import write_alike
-from tasks.annotation.shown_quality import encode_shown
+from tasks.annotation.shown_quality import FINEST, encode_shown
 from tests.tasks.annotation.shown_films import CHANGES, FPS, Film, film
-from tests.tasks.media.trace import headers
+from tests.tasks.media.trace import headers, slices
 
 Features = dict[str, float]
 Vector = NDArray[np.float64]
@@ -33,18 +33,31 @@ _CODED = ("bytes", "slice_qp_delta", "cabac_alignment_one_bit")
 _PENALTY = 1.0
 
 
+#: What may be read: each without the others, or everything.
+KINDS = ("structure", "coded", "data", "everything")
+
+
 @dataclass(frozen=True)
 class Task:
     """What is read of a task: the difference between both videos, the first less the second.
 
     `structure` is of headers, boxes, times and sizes of the file and of its frames; `coded` of quantisers and
-    of the bytes below the padding. `first_is_high` is what nobody tells the adversary of the tried tasks.
+    of the bytes below the padding; `data` of the bytes of slices, undecoded. `first_is_high` is what nobody
+    tells the adversary of the tried tasks.
     """
 
     aspect: str
     structure: Features
     coded: Features
+    data: Features
     first_is_high: bool
+
+    def read(self, kind: str) -> Features:
+        """Return what is read of one kind."""
+        if kind == "everything":
+            return self.structure | self.coded | self.data
+        result: Features = getattr(self, kind)
+        return result
 
 
 def task(aspect: str, number: int, hidden: bool = True) -> Task:
@@ -52,34 +65,42 @@ def task(aspect: str, number: int, hidden: bool = True) -> Task:
     with TemporaryDirectory() as name:
         folder = Path(name)
         made = film(folder, aspect, number)
-        sides = written(folder, made) if hidden else (made.high, made.low)
+        sides = written(folder, made, f"{aspect} {number}") if hidden else (made.high, made.low)
         seen = [read(side, made.shown) for side in sides]
     first_is_high = bool(np.random.default_rng([number, *aspect.encode(), 1]).integers(2))
     first, second = seen if first_is_high else seen[::-1]
-    structure, coded = (
+    structure, coded, data = (
         {key: one.get(key, 0.0) - other.get(key, 0.0) for key in one.keys() | other.keys()}
         for one, other in zip(first, second, strict=True)
     )
-    return Task(aspect, structure, coded, first_is_high)
+    return Task(aspect, structure, coded, data, first_is_high)
 
 
-def written(folder: Path, made: Film) -> tuple[Path, Path]:
+def written(folder: Path, made: Film, key: str) -> tuple[Path, Path]:
     """Return both sides as workers get them."""
-    drafts = folder / "x.mp4", folder / "y.mp4"
-    names = "first.mp4", "second.mp4"
-    targets = folder / names[0], folder / names[1]
-    # drawn by the pictures, as those of a campaign by the installation's key
-    keys = str(zlib.crc32(made.high.read_bytes())), str(zlib.crc32(made.low.read_bytes()))
-    encode_shown((made.high, made.low), drafts, made.shown, keys, ColorSpec())
-    write_alike(drafts, targets)
+    drafts, finest, targets = (
+        (folder / f"{name} high.mp4", folder / f"{name} low.mp4") for name in ("draft", "finest", "shown")
+    )
+    encode_shown((made.high, made.low), drafts, made.shown, key, ColorSpec())
+    encode_shown((made.high, made.low), finest, made.shown, key, ColorSpec(), FINEST)
+    write_alike(drafts, targets, key, finest)
     return targets
 
 
-def read(path: Path, shown: Sequence[tuple[float, float]]) -> tuple[Features, Features]:
-    """Return what structure and coded data of a video say, independently of its length."""
+def read(path: Path, shown: Sequence[tuple[float, float]]) -> tuple[Features, Features, Features]:
+    """Return what structure, coded fields and data of a video say, independently of its length."""
     pictures = headers(path)
     spans = [(round(start * FPS), round(end * FPS)) for start, end in shown]
-    return _structure(path, pictures, spans), _coded(pictures, spans)
+    kinds = _kinds(pictures, spans)
+    return _structure(path, pictures, spans), _coded(pictures, kinds), _data(slices(path), kinds)
+
+
+def _kinds(pictures: list[list[dict[str, int]]], spans: list[tuple[int, int]]) -> list[str]:
+    places = {place for start, end in spans for place in range(start, end)}
+    return [
+        f"{'I' if 'idr_pic_id' in units[-1] else 'P'} {'shown' if place in places else 'copied'}"
+        for place, units in enumerate(pictures)
+    ]
 
 
 def _structure(path: Path, pictures: list[list[dict[str, int]]], spans: list[tuple[int, int]]) -> Features:
@@ -87,15 +108,15 @@ def _structure(path: Path, pictures: list[list[dict[str, int]]], spans: list[tup
     with av.open(str(path)) as file:
         # copied while the file is open: entries point into it
         entries = [(entry.size, entry.is_keyframe) for entry in file.streams.video[0].index_entries]
-    slices = [units[-1] for units in pictures]
-    keys = [place for place, one in enumerate(slices) if "idr_pic_id" in one]
-    numbers = [slices[place]["idr_pic_id"] for place in keys]
+    heads = [units[-1] for units in pictures]
+    keys = [place for place, one in enumerate(heads) if "idr_pic_id" in one]
+    numbers = [heads[place]["idr_pic_id"] for place in keys]
     features: Features = {
         "index: bytes of a frame": sum(size for size, _ in entries) / len(entries),
         "index: key frames": sum(key for _, key in entries) / len(entries),
         "file: bytes of a frame": len(data) / len(entries),
         "file: begins": float(zlib.crc32(data[:32])),
-        "idr: share": len(keys) / len(slices),
+        "idr: share": len(keys) / len(heads),
         "idr: repeated": sum(one == after for one, after in pairwise(numbers)) / len(keys),
         "idr: at what is shown": sum(start in keys for start, _ in spans) / len(spans),
         "units": sum(map(len, pictures)) / len(pictures),
@@ -104,23 +125,61 @@ def _structure(path: Path, pictures: list[list[dict[str, int]]], spans: list[tup
         at = data.find(box)
         # times are left out: length is a feature of its own
         features[f"box: {box.decode()}"] = float(at >= 0 and zlib.crc32(data[at + 4 : at + 16]))
-    for name in sorted({name for one in slices for name in one} - {*_CODED, "idr_pic_id"}):
-        features[f"slice: {name}"] = sum(one.get(name, 0) for one in slices) / len(slices)
+    for name in sorted({name for one in heads for name in one} - {*_CODED, "idr_pic_id"}):
+        features[f"slice: {name}"] = sum(one.get(name, 0) for one in heads) / len(heads)
     return features
 
 
-def _coded(pictures: list[list[dict[str, int]]], spans: list[tuple[int, int]]) -> Features:
+def _coded(pictures: list[list[dict[str, int]]], kinds: list[str]) -> Features:
     """Return quantisers, sizes, and the complexity that both give, of what is shown and of the rest."""
-    places = {place for start, end in spans for place in range(start, end)}
+    rows: dict[str, list[list[float]]] = {}
+    for units, kind in zip(pictures, kinds, strict=True):
+        size, quantiser = np.log2(units[-1]["bytes"]), units[-1]["slice_qp_delta"]
+        rows.setdefault(kind, []).append([size, quantiser, size + quantiser / 6])
+    return _summary(rows, ("size", "quantiser", "complexity"))
+
+
+#: Bytes of a slice in which its data begin, and behind which they surely have begun.
+_HEADER, _BEGUN = 4, 12
+#: Bytes of a slice's beginning and of its end.
+_EDGE = 32
+#: Bytes of a string that does not recur by chance.
+_LONG = 6
+
+
+def _data(slices: list[bytes], kinds: list[str]) -> Features:
+    """Return statistics of the slices' bytes, which are an arithmetic code, and of strings that recur."""
+    rows: dict[str, list[list[float]]] = {}
+    begun: set[bytes] = set()
+    for one, kind in zip(slices, kinds, strict=True):
+        starts = {one[at : at + _LONG] for at in range(_HEADER, _BEGUN)}
+        numbers = np.frombuffer(one[_HEADER:] or one[-2:], np.uint8)
+        bits = np.unpackbits(numbers)
+        edge = 8 * _EDGE
+        last = one[-1]
+        rows.setdefault(kind, []).append(
+            [
+                float(not starts.isdisjoint(begun)),
+                *(float(part.mean()) for part in (bits, bits[:edge], bits[-edge:])),
+                *(float((part[1:] != part[:-1]).mean()) for part in (bits, bits[:edge], bits[-edge:])),
+                float(np.bincount(numbers, minlength=256).var() / len(numbers)),
+                float((last & -last).bit_length()),
+                float(one.count(b"\0\0\3")),
+            ]
+        )
+        begun |= starts
+    names = [f"{name} of {part}" for name in ("ones", "flips") for part in ("all", "begin", "end")]
+    features = _summary(rows, ("known beginning", *names, "values", "end", "escapes"))
+    whole = np.frombuffer(b"".join(one[_BEGUN:] for one in slices), np.uint8).astype(np.int64)
+    strings = sum(whole[at : len(whole) - _LONG + at] << (8 * at) for at in range(_LONG))
+    features["strings that recur"] = 1 - len(np.unique(strings)) / len(strings)
+    return features
+
+
+def _summary(rows: dict[str, list[list[float]]], names: Sequence[str]) -> Features:
     features: Features = {}
-    rows: dict[str, list[tuple[float, float, float]]] = {}
-    for place, units in enumerate(pictures):
-        one = units[-1]
-        size, quantiser = np.log2(one["bytes"]), one["slice_qp_delta"]
-        kind = f"{'I' if 'idr_pic_id' in one else 'P'} {'shown' if place in places else 'copied'}"
-        rows.setdefault(kind, []).append((size, quantiser, size + quantiser / 6))
     for kind, some in rows.items():
-        for name, column in zip(("size", "quantiser", "complexity"), np.transpose(some), strict=True):
+        for name, column in zip(names, np.transpose(some), strict=True):
             features |= {
                 f"{kind}: mean {name}": float(column.mean()),
                 f"{kind}: spread of {name}": float(column.std()),
@@ -186,17 +245,17 @@ def tried(learn: Sequence[Task], on: Sequence[Task], features: str) -> dict[str,
     Parameters
     ----------
     features
-        ``structure`` or ``coded``.
+        One of `KINDS`.
     """
     rule = learned(
-        [getattr(one, features) for one in learn],
+        [one.read(features) for one in learn],
         [one.aspect for one in learn],
         [one.first_is_high for one in learn],
     )
     coins = np.random.default_rng(1).integers(2, size=len(on))
     right: dict[str, list[bool]] = {}
     for one, coin in zip(on, coins, strict=True):
-        guess = rule.says_first(getattr(one, features), one.aspect, bool(coin))
+        guess = rule.says_first(one.read(features), one.aspect, bool(coin))
         for group in ("all", one.aspect):
             right.setdefault(group, []).append(guess == one.first_is_high)
     return {group: Result(sum(some), len(some)) for group, some in right.items()}

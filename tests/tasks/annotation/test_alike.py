@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
-from tasks.annotation.alike import _message, _padded, write_alike
+from tasks.annotation.alike import _drawn, _shares, write_alike
 from tasks.media.encode import UnitFile, UnitWriter, encode_units
 
 WIDTH, HEIGHT, FPS = 32, 32, 8.0
@@ -100,7 +101,7 @@ def test_two_sides_look_the_same_but_for_a_removed_clips_length(tmp_path: Path, 
     clips = make_source(high, number)
     for kind in KINDS:
         make_low(high, clips, low, kind)
-        write_alike((high, low), (targets[0], targets[1]))
+        write_alike((high, low), (targets[0], targets[1]), "key")
         plain, shown = [seen(high), seen(low)], [seen(target) for target in targets]
         assert plain[0].sizes != plain[1].sizes, "without it the adversary knows"
         if kind == "removed":
@@ -116,24 +117,72 @@ def test_two_sides_look_the_same_but_for_a_removed_clips_length(tmp_path: Path, 
             assert data.index(b"moov") < data.index(b"mdat")
 
 
-@pytest.mark.parametrize("length", [24, 25, 261, 262, 264, 520, 5_000, 70_001])
-def test_a_message_has_its_length_and_looks_like_no_start_code(length: int) -> None:
-    message = _message(length)
-    assert len(message) == length
-    assert int.from_bytes(message[:4], "big") == length - 4
-    assert b"\0\0" not in message[4:]
+@pytest.mark.parametrize("length", [1, 2, 3, 500, 70_000])
+def test_drawn_bytes_look_like_coded_data(length: int) -> None:
+    # many zeros, which begin what is forbidden in a unit
+    shares = np.array([150, 50, 50, 50, *[1] * 252]) / 552
+    data = _drawn(length, shares, np.random.default_rng(length))
+    assert len(data) == length
+    assert data[-1]
+    assert not re.search(rb"\0\0[\0-\3]", data)
+    found = np.bincount(np.frombuffer(data, np.uint8), minlength=256) / length
+    assert length < 70_000 or np.abs(found - shares).max() < 0.1
 
 
-def test_frames_of_any_two_sizes_can_be_padded_alike() -> None:
-    for first in range(1, 1200, 7):
-        for second in (1, 300, first, first + 263):
-            size = _padded((first, second))
-            for missing in (size - first, size - second):
-                assert len(_message(missing)) == missing
-            assert size <= max(first, second) + 28
+def test_shares_follow_what_was_counted_as_far_as_it_is_not_chance() -> None:
+    rng = np.random.default_rng(2)
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    true = np.where(bits, 0.6, 0.4).prod(1)
+    few = _shares(rng.multinomial(3_000, true))
+    assert few.sum() == pytest.approx(1)
+    assert np.abs(few / true - 1).max() < 0.15, "counts alone would be wrong by a quarter and more"
+    for one in (0, 1, 127, 255):
+        assert _shares(np.bincount([one, one], minlength=256)).min() >= 0
+    odd = np.where(np.arange(256) == 77, 4, 1) / 259
+    many = _shares(rng.multinomial(3_000_000, odd))
+    assert np.abs(many / odd - 1).max() < 0.05
+
+
+def test_ends_are_spread_as_those_of_slices() -> None:
+    rng, shares = np.random.default_rng(1), np.full(256, 1 / 256)
+    ends = [_drawn(1, shares, rng)[0] for _ in range(4000)]
+    spread = np.bincount([(end & -end).bit_length() for end in ends], minlength=9)[1:]
+    assert len(spread) == 8
+    assert spread.min() > 400
+
+
+def test_other_keys_draw_other_bytes_and_no_frame_shows_where_they_begin(tmp_path: Path) -> None:
+    high, low = tmp_path / "high.mp4", tmp_path / "low.mp4"
+    make_low(high, make_source(high, 1), low, "blurred")
+    files = []
+    for place, key in enumerate(("one", "one", "two")):
+        targets = tmp_path / f"{place}a.mp4", tmp_path / f"{place}b.mp4"
+        write_alike((high, low), targets, key)
+        assert pictures(low) == pictures(targets[1])
+        files.append([target.read_bytes() for target in targets])
+    assert files[0] == files[1]
+    assert files[0][1] != files[2][1]
+    # nothing but access unit delimiters and one slice: no padding to be told by its form
+    with av.open(str(tmp_path / "0b.mp4")) as file:
+        packets = [bytes(packet) for packet in file.demux(video=0) if packet.size]
+    for packet in packets:
+        assert packet[:5] == b"\0\0\0\2\x09"
+        assert 4 + 2 + 4 + int.from_bytes(packet[6:10]) == len(packet)
+
+
+def test_data_that_do_not_say_where_they_end_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "simple.mp4"
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream("libx264", rate=8)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.options = {"profile": "baseline"}
+        file.mux(stream.encode(av.VideoFrame(WIDTH, HEIGHT, "yuv420p")))
+        file.mux(stream.encode())
+    with pytest.raises(IntegrityError, match="arithmetic code"):
+        write_alike((path, path), (tmp_path / "a.mp4", tmp_path / "b.mp4"), "key")
 
 
 def test_what_is_not_a_video_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.mp4").write_bytes(b"no")
     with pytest.raises(IntegrityError, match="is not a video"):
-        write_alike((tmp_path / "x.mp4",) * 2, (tmp_path / "a.mp4", tmp_path / "b.mp4"))
+        write_alike((tmp_path / "x.mp4",) * 2, (tmp_path / "a.mp4", tmp_path / "b.mp4"), "key")

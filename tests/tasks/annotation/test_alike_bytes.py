@@ -9,11 +9,10 @@ import av
 import numpy as np
 import pytest
 
-from storage_schemas.frames import ColorSpec
 from tasks.annotation.alike import write_alike
-from tasks.annotation.shown_quality import encode_shown
+from tests.tasks.annotation.adversary import written
 from tests.tasks.annotation.shown_films import CHANGES, FPS, Film, film
-from tests.tasks.media.trace import headers, idr_numbers
+from tests.tasks.media.trace import headers, idr_numbers, slices
 
 
 @pytest.mark.parametrize("aspect", ["technical_quality", "comprehensiveness", "temporal_flow"])
@@ -24,39 +23,27 @@ def test_idr_pictures_are_numbered_by_their_order_on_both_sides(tmp_path: Path, 
     assert any(first == second for first, second in pairwise(joined)), (
         "joined units repeat the encoder's numbers"
     )
-    write_alike((made.high, made.low), targets)
+    write_alike((made.high, made.low), targets, "key")
     for target in targets:
         numbers = idr_numbers(target)
         assert len(numbers) > 6
         assert numbers == [place % 2 for place in range(len(numbers))]
 
 
-NAMES = "one.mp4", "two.mp4"
-
-
-def shown_alike(folder: Path, made: Film, names: tuple[str, str] = NAMES) -> tuple[Path, Path]:
-    """Write both sides as workers get them."""
-    drafts = folder / "x.mp4", folder / "y.mp4"
-    targets = folder / names[0], folder / names[1]
-    encode_shown((made.high, made.low), drafts, made.shown, names, ColorSpec())
-    write_alike(drafts, targets)
-    return targets
-
-
-#: Fields that depend on the pictures' quality and complexity.
-PICTURES = {"slice_qp_delta", "bytes", "cabac_alignment_one_bit"}
+#: Fields that depend on the drawn quantiser.
+DRAWN = {"slice_qp_delta", "cabac_alignment_one_bit"}
 
 
 @pytest.mark.parametrize("aspect", sorted(CHANGES.keys() - {"comprehensiveness"}))
 def test_all_fields_of_headers_and_boxes_are_equal_on_both_sides(tmp_path: Path, aspect: str) -> None:
-    targets = shown_alike(tmp_path, film(tmp_path, aspect, 2))
+    targets = written(tmp_path, film(tmp_path, aspect, 2), "key")
     data = [target.read_bytes() for target in targets]
     # the index with all its boxes precedes the frames
     assert data[0][: data[0].index(b"mdat")] == data[1][: data[1].index(b"mdat")]
     assert len(data[0]) == len(data[1])
     fields = [headers(target) for target in targets]
     for unit in (unit for side in fields for picture in side for unit in picture):
-        for name in PICTURES:
+        for name in DRAWN:
             unit.pop(name, None)
     assert fields[0] == fields[1]
 
@@ -64,7 +51,7 @@ def test_all_fields_of_headers_and_boxes_are_equal_on_both_sides(tmp_path: Path,
 def test_each_shown_clip_of_each_side_has_its_own_quality_and_other_frames_are_copied(tmp_path: Path) -> None:
     made = film(tmp_path, "color", 2)
     same = Film(made.high, made.high, made.shown)
-    targets = shown_alike(tmp_path, same)
+    targets = written(tmp_path, same, "key")
     qualities, pictures = [], []
     for target in (made.high, *targets):
         with av.open(str(target)) as file:
@@ -74,14 +61,47 @@ def test_each_shown_clip_of_each_side_has_its_own_quality_and_other_frames_are_c
     for place, (plain, *both) in enumerate(zip(*pictures, strict=True)):
         for one in both:
             assert np.array_equal(plain, one) == (place not in shown)
-            # nobody sees it
-            assert np.abs(plain - one).mean() < 4
-    first = [round(start * FPS) for start, _ in made.shown]
-    assert all(qualities[1][place] != qualities[2][place] for place in first)
-    # the same draws again, and the other way round for swapped names
-    again, swapped = tmp_path / "again", tmp_path / "swapped"
+            # nobody sees it but in a corner
+            assert np.abs(plain[16:] - one[16:]).mean() < 4
+    for start, end in made.shown:
+        drawn = [set(some[round(start * FPS) : round(end * FPS)]) for some in qualities[1:]]
+        assert [len(some) for some in drawn] == [1, 1], "one quantiser for all frames of a clip"
+        assert drawn[0] != drawn[1]
+    # the same draws again, and others
+    again, others = tmp_path / "again", tmp_path / "others"
     again.mkdir()
-    swapped.mkdir()
+    others.mkdir()
     data = [target.read_bytes() for target in targets]
-    assert [target.read_bytes() for target in shown_alike(again, same)] == data
-    assert [target.read_bytes() for target in shown_alike(swapped, same, NAMES[::-1])] == data[::-1]
+    assert [target.read_bytes() for target in written(again, same, "key")] == data
+    assert [target.read_bytes() for target in written(others, same, "another")] != data
+
+
+def test_shown_frames_in_which_nothing_moves_begin_otherwise(tmp_path: Path) -> None:
+    """Such a slice is a few bytes that are known; equal ones would tell of a frozen clip."""
+    made = film(tmp_path, "dynamics_degree", 2)
+    shown = {place for start, end in made.shown for place in range(round(start * FPS), round(end * FPS))}
+    plain, *both = (
+        [one[8:14] for place, one in enumerate(slices(path)) if place in shown]
+        for path in (made.low, *written(tmp_path, made, "key"))
+    )
+    assert len(set(plain)) < len(plain)
+    for begun in both:
+        assert len(set(begun)) == len(begun)
+        # how the first macroblock begins says nothing of what moves: less than a sixth of first bytes recur
+        most = np.bincount([one[0] for one in begun]).max()
+        assert most < len(begun) / 6
+
+
+def test_sizes_do_not_follow_the_drawn_quantisers(tmp_path: Path) -> None:
+    """Otherwise they would go with those of the side that has more to code, and tell it."""
+    made = film(tmp_path, "technical_quality", 2)
+    first = [round(start * FPS) for start, _ in made.shown]
+    sizes, quantisers = [], []
+    for key in ("one", "two", "three"):
+        target, _ = written(tmp_path, made, key)
+        sizes.append([len(one) for place, one in enumerate(slices(target)) if place in first])
+        quantisers.append([one[-1]["slice_qp_delta"] for one in headers(target)])
+    # the noise in the corner, and a drawn byte, make little difference; a quantiser an eighth
+    assert np.ptp(sizes, axis=0).max() < 0.03 * np.max(sizes)
+    drawn = np.array(quantisers)[:, first]
+    assert np.ptp(drawn, axis=0).max() >= 2

@@ -37,6 +37,12 @@ def headers(path: Path) -> list[list[dict[str, int]]]:
     return pictures
 
 
+def slices(path: Path) -> list[bytes]:
+    """Return the slice of each frame of an MP4."""
+    with av.open(str(path)) as file:
+        return [nal_units(bytes(packet))[-1] for packet in file.demux(video=0) if packet.size]
+
+
 def nal_units(data: bytes) -> list[bytes]:
     """Return the NAL units of a frame but for messages, which players skip."""
     units, at = [], 0

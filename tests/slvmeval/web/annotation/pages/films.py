@@ -22,7 +22,7 @@ def film(ffmpeg: str, path: Path, looks: str, *options: str) -> None:
     """Write a video of 512 × 288 with a frame per second, which shows the time."""
     source = f"testsrc2=size=512x288:rate=1:duration={looks}"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-preset", "ultrafast"]
-    command += [*options, "-g", "10", "-threads", "1", "-pix_fmt", "yuv420p", str(path)]
+    command += [*options, "-coder", "cabac", "-g", "10", "-threads", "1", "-pix_fmt", "yuv420p", str(path)]
     subprocess.run(command, check=True)
 
 
@@ -33,7 +33,7 @@ def films(ffmpeg: str, folder: Path) -> tuple[Path, Path]:
     negative = [f"negate=enable='between(t,{start},{end - 0.5})'" for start, end in DAMAGED]
     film(ffmpeg, drafts[0], f"{SECONDS}")
     film(ffmpeg, drafts[1], ",".join([f"{SECONDS}", *negative]))
-    write_alike(drafts, (high, low))
+    write_alike(drafts, (high, low), "films")
     return high, low
 
 

@@ -68,7 +68,7 @@ def test_a_long_film_is_not_loaded_whole(visit: Visit, own: Served, ffmpeg: str,
     draft = tmp_path / "draft.mp4"
     film(ffmpeg, draft, f"{LONG_S},noise=alls=12:allf=t", "-crf", "30")
     own.filmed = (tmp_path / "a.mp4", tmp_path / "b.mp4")
-    write_alike((draft, draft), own.filmed)
+    write_alike((draft, draft), own.filmed, "long film")
     assert own.filmed[0].stat().st_size > 20e6
     own.open(own.pair(high_s=float(LONG_S), low_s=float(LONG_S)))
     visitor = visit(own)
