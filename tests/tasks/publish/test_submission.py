@@ -210,7 +210,7 @@ def board(release: Release, folder: Path, **refused: str) -> str:
 
 def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
     page = board(release, tmp_path, **{"bad.json": "pair <x> is not in the release"})
-    assert page.count("<script>") == 1, "its own"
+    assert page.count("<script>") == 2, "the frame's and its own"
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert 'href="https://x.org/&#34;&gt;&lt;b&gt;"' in page
     assert "pair &lt;x&gt; is not in the release" in page
