@@ -42,7 +42,7 @@ from tasks.annotation.rating_task import AnyTask, read_task
 _TOKEN_BYTES = 18
 MAX_INVITATIONS = 100_000
 #: Maximum length of a stored note on a decision, in characters.
-LONGEST_NOTE = 4000
+MAX_NOTE_LENGTH = 4000
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ class Organiser:
             If the worker neither entered the campaign nor voted in it, the note is empty, or somebody else
             has decided since.
         """
-        words = plain_text(note, LONGEST_NOTE).strip()
+        words = plain_text(note, MAX_NOTE_LENGTH).strip()
         if not words:
             raise UserInputError("give the reason in a note: the worker may ask for it")
         with self._database.write() as connection:

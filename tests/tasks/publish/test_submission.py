@@ -15,7 +15,7 @@ from storage_schemas.judgements import PROBE_KEY, Judgement
 from storage_schemas.release import Release
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import (
-    MOST_BYTES,
+    MAX_BYTES,
     Card,
     Submission,
     UsedPrices,
@@ -153,7 +153,7 @@ def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path)
         (b"[]", "is invalid"),
         (b"null", "is invalid"),
         # a file without end is not read
-        (MOST_BYTES + 1, "the maximum for a submission"),
+        (MAX_BYTES + 1, "the maximum for a submission"),
         (None, r"odd.json cannot be read: No such file"),
     ],
     ids=range(11),
