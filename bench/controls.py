@@ -252,13 +252,13 @@ its controls, where nothing is missing: its accuracy there is a shortcut's.
 ## Probes
 
 {probes}
-Means over frames ignore their order; numbers that compare neighbours change. No baseline here has an
-accuracy to lose: that takes a real judge.
+Means over frames ignore their order; numbers that compare neighbours change. Only `brisque` has some accuracy
+to lose.
 
 ## Limits
 
 Parts of one film are not independent: intervals come from {parts} sources and are too narrow for film in
-general. Captions were written for this project. No person checked that the controls are equal.
+general. No person checked that the controls are equal.
 """
 
 

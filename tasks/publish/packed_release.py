@@ -95,7 +95,7 @@ def check_may_leave(release: Release) -> None:
         raise UserInputError(
             f"release {release.name} cannot be handed on: the licences of {len(kept)} of its sources do not "
             f"allow it: {named}. Build a release without them, or export only the recipe, with which "
-            "who has the sources makes the same pairs (export --recipe-only)"
+            "anyone who has the sources makes the same pairs (export --recipe-only)"
         )
 
 

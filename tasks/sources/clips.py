@@ -30,6 +30,8 @@ MAX_CAPTION_BYTES = 64 << 20
 #: Maximum number of captioned clips: five hours of one clip a second. Each is analysed and kept in memory.
 MAX_CLIPS = 20_000
 
+#: A hint for the files that the command fills.
+_FILLED = ". `slvmeval sources caption` fills blank ones"
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
 # of text that a caption would turn around it
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -211,11 +213,8 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
         if caption:
             captioned.append((line, caption))
     if not captioned:
-        raise SetAside(
-            Reason.CAPTIONS_EMPTY,
-            f"{where} has no captions: write one line for each clip. `slvmeval sources caption` fills "
-            "blank ones",
-        )
+        hint = _FILLED if where.endswith(".jsonl") else ""
+        raise SetAside(Reason.CAPTIONS_EMPTY, f"{where} has no captions: write one line for each clip{hint}")
     if len(captioned) > MAX_CLIPS:
         raise SetAside(
             Reason.CAPTIONS_MALFORMED,

@@ -36,6 +36,7 @@ from tasks.annotation.desk.tables import (
     plain_text,
 )
 from tasks.annotation.desk.votes import Votes, change_tasks
+from tasks.annotation.pair_task import PairTask
 from tasks.annotation.rating_task import AnyTask, read_task
 
 #: Bytes of a token, so that it cannot be guessed.
@@ -445,3 +446,7 @@ def _check_given(campaign: Campaign, given: list[AnyTask]) -> None:
     missing = [pair for pair in campaign.gold_pairs if pair not in count]
     if missing:
         raise UserInputError(f"gold_pairs: {missing[0]} is not among the tasks of {campaign.name}")
+    gold = set(campaign.gold_pairs)
+    controls = [task.id for task in given if isinstance(task, PairTask) and task.control and task.id in gold]
+    if controls:
+        raise UserInputError(f"gold_pairs: {controls[0]} is a control, in which no side is better")

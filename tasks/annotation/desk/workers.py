@@ -252,7 +252,7 @@ class Workers:
     def refuse_unchecked(self, session: WorkerSession) -> None:
         """Refuse a worker who has not shown to have understood the instructions."""
         if session.check == "failed":
-            refuse(RefusalReason.SCREENED_OUT, "the question about the instructions was not answered rightly")
+            refuse(RefusalReason.SCREENED_OUT, "the question about the instructions had no correct answer")
         if not session.check:
             refuse(RefusalReason.CHECK_FIRST, "answer the question about the instructions first")
 

@@ -33,7 +33,6 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     Every page takes ``campaign`` (a `Campaign`; None only on `refused`, where none is known) and, from the
     moment there is a session, ``csrf`` (the token for hidden fields and for the header ``X-CSRF``).
 
-    ============  ==================================================================================
     Parameters
     ----------
     name
