@@ -45,6 +45,8 @@ RELEASE = "controls"
 #: Clips of a part of the film, and clips that are damaged in each pair.
 CLIPS, DAMAGED = 10, 2
 PROBES = "one-frame,shuffled"
+#: A small model with its real weights.
+MODEL = "brisque"
 #: Beside one half by this much or less, a baseline counts as at chance.
 CHANCE = 0.15
 RECIPE = f"""base = "cpu-approx"
@@ -92,8 +94,9 @@ def judged_parts(folder: Path, release: str, recipe: str, workers: int) -> tuple
 def build(folder: Path, workers: int) -> None:
     """Build and judge."""
     site = judged_parts(folder, RELEASE, RECIPE, workers)
+    slvmeval("evaluate", RELEASE, "-e", MODEL, *site)
     # the others see no frames, or no order of them
-    probed = [word for name in ("motion", "scenes", "sharpness") for word in ("-e", name)]
+    probed = [word for name in ("motion", "scenes", "sharpness", MODEL) for word in ("-e", name)]
     slvmeval("evaluate", RELEASE, *probed, "--probe", PROBES, *site)
     store = Store.open(folder / "store")
     judged = JudgementsStore(store)
@@ -136,10 +139,11 @@ def shares(damaged: Sequence[Trial], controls: Sequence[Trial]) -> str:
 
 def baseline_table(gathered: JudgedRelease) -> str:
     """Return hits and false alarms of each baseline, by aspect."""
-    lines = [f"| aspect | {' | '.join(TRIVIAL)} |", "|---" * (len(TRIVIAL) + 1) + "|"]
+    names = (*TRIVIAL, MODEL)
+    lines = [f"| aspect | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for aspect in ASPECTS:
         cells = []
-        for name in TRIVIAL:
+        for name in names:
             damaged, controls = (
                 [t for t in trials if (t.evaluator, t.pair.aspect) == (name, aspect)]
                 for trials in (gathered.trials, gathered.control_trials)
@@ -197,7 +201,7 @@ def page(store: Store, release: Release, gathered: JudgedRelease) -> str:
     examples = _only(detected, shown, (ALL, "comprehensiveness"), JUDGES)
     accuracy = ("evaluator", "accuracy", "one-frame", "shuffled")
     probes, _ = probe_tables(gathered)
-    rests = _only(probes, dict(zip(accuracy, accuracy, strict=True)), (ALL,), TRIVIAL)
+    rests = _only(probes, dict(zip(accuracy, accuracy, strict=True)), (ALL,), (*TRIVIAL, MODEL))
     values: dict[str, Any] = {
         "parts": len(release.sources()),
         "clips": CLIPS,
@@ -226,10 +230,11 @@ else distinguishes the sides. [Recipes](../recipes.md#controls) says why no side
 {operations}
 Controls left out (their pairs remain): {lost}.
 
-## Trivial numbers on damage and on controls
+## Trivial numbers, and a small model, on damage and on controls
 
-Hits / false alarms in per cent: how often the untouched side has the greater number, on damaged pairs and on
-controls; ties count half and 50 is chance. Bold: more than {chance} points from chance on controls.
+`brisque` is BRISQUE with its published weights, the mean over frames. Hits / false alarms in per cent: how
+often the untouched side has the greater number or the better score, on damaged pairs and on controls; ties
+count half and 50 is chance. Bold: more than {chance} points from chance on controls.
 
 {baselines}
 ## Four simulated judges
@@ -244,16 +249,16 @@ Accuracy does not separate `sees` from `edits`; false alarms do: beyond the edit
 `first` has hits and false alarms of one half, and a bias. `length` is perfect at `comprehensiveness` and at
 its controls, where nothing is missing: its accuracy there is a shortcut's.
 
-## Probes of baselines
+## Probes
 
 {probes}
-Means over frames ignore their order; numbers that compare neighbours change. No baseline here has an
-accuracy to lose: that takes a real judge.
+Means over frames ignore their order; numbers that compare neighbours change. Only `brisque` has some accuracy
+to lose.
 
 ## Limits
 
 Parts of one film are not independent: intervals come from {parts} sources and are too narrow for film in
-general. Captions were written for this project. No person checked that the controls are equal.
+general. No person checked that the controls are equal.
 """
 
 

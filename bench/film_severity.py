@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EVALUATORS = ("duration", "size", "contrast", "sharpness", "motion", "scenes", "brisque", "coin")
 STRENGTHS = ("weak", "medium")
 #: The recipes ask for 30 s, which the second film does not have.
-LEAST_DURATION_S = 5
+MIN_DURATION_S = 5
 POINTS = {"right": 1.0, "tie": 0.5, "wrong": 0.0}
 
 
@@ -63,7 +63,7 @@ class Film:
         """Return the recipe of a draw, as TOML."""
         return (
             f'base = "cpu-approx"\nname = "film-severity"\nseed = {seed}\nclips_per_pair = {self.main}\n'
-            f"least_duration_s = {LEAST_DURATION_S}\n\n"
+            f"least_duration_s = {MIN_DURATION_S}\n\n"
             f"[severity]\nclips = {list(self.clips)}\nstrengths = {list(STRENGTHS)}\n"
         )
 

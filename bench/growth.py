@@ -118,7 +118,7 @@ def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
         "nothing new, direct": lambda: slvmeval("build", "--direct", "--quiet", "--workers", "1", *to_build),
         "one new source": one_new,
         "status": lambda: slvmeval("status", "--format", "json", "--store", store),
-        "pairs": lambda: slvmeval("pairs", "list", "--format", "json", *of_store),
+        "pairs": lambda: slvmeval("pairs", "--format", "json", *of_store),
         "verify": lambda: slvmeval("verify", "--quiet", *of_store),
         "gallery": lambda: slvmeval("gallery", "--quiet", "--out", place / "gallery", *of_store),
         "export": lambda: slvmeval("export", "--private", "--quiet", "--out", place / "export", *of_store),

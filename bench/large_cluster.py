@@ -33,7 +33,7 @@ from tasks.pairs.stages import StageResult, degrade_stage, ingest_stage, inspect
 from tasks.recipe import BUILT_IN
 
 #: Lengths are log-normal, 95 of 100 drawn between these and none beyond, seconds.
-SHORTEST_S, LONGEST_S = 600.0, 10_800.0
+MIN_S, MAX_S = 600.0, 10_800.0
 #: Spread of how fast sources are, beside what the estimate knows: codecs, pictures, nodes (log-normal).
 SPREAD = 0.1
 #: Pairs a source, and new frames a pair.
@@ -137,11 +137,11 @@ class Site:
 
     def __post_init__(self) -> None:
         draw = random.Random(self.seed)
-        middle = (math.log(SHORTEST_S) + math.log(LONGEST_S)) / 2
-        spread = (math.log(LONGEST_S) - math.log(SHORTEST_S)) / (2 * 1.96)
+        middle = (math.log(MIN_S) + math.log(MAX_S)) / 2
+        spread = (math.log(MAX_S) - math.log(MIN_S)) / (2 * 1.96)
         for number in range(self.sources):
             length_s = math.exp(draw.gauss(middle, spread))
-            self.lengths[f"s{number}"] = min(max(length_s, SHORTEST_S), LONGEST_S)
+            self.lengths[f"s{number}"] = min(max(length_s, MIN_S), MAX_S)
         self._speed = {id_: self.slower * math.exp(draw.gauss(0.0, SPREAD)) for id_ in self.lengths}
 
     def seconds(self, stage: str, source_id: str) -> float:

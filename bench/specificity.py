@@ -76,13 +76,10 @@ others. Trivial numbers are shown for comparison.
 ## Limits
 
 - **One film.** The sources are {pieces} pieces of the first {clips} clips of *Big Buck Bunny*, longer side
-  {side} px: {pairs} pairs with one damaged clip each. Intervals are wide, and still too narrow for films in
-  general.
+  {side} px: {pairs} pairs with one damaged clip each. Intervals are too narrow for films in general.
 - **Dimensions**: {dimensions}. Optical flow is OpenCV's DIS in place of RAFT, at one frame a second: nearly
   everything moves, so flickering, which needs still neighbours, has few answers ([cells](specificity.csv)
-  with their pairs). All other dimensions need weights or a model server, or, like the seven of human
-  expectation realization, ask questions written for one prompt.
-- **Classical operations** replace diffusion in object integrity and colour.
+  with their pairs). Others need weights or a model server.
 - **Draws** depend on the bytes of the pieces: another version of FFmpeg cuts others, with other numbers.
 
 [All cells with their intervals](specificity.csv).

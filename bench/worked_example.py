@@ -133,9 +133,7 @@ PAGE = """# Four simulated judges on the demonstration
 
 One command, `slvmeval demo --recipe {name}.toml`, built {pairs} pairs from the demonstration's film: damage,
 controls, a ladder of strengths, and excerpts. The recipe is `cpu-instrument` with fewer clips and {aspects}
-aspects, those without networks and style filters; `slvmeval demo --recipe cpu-instrument` builds all of it.
-`python -m bench.worked_example` builds the release, adds the judges' answers, makes the report, and writes
-this page.
+aspects. `python -m bench.worked_example` wrote this page.
 
 | judge | what it prefers |
 |---|---|
@@ -144,32 +142,25 @@ this page.
 | `first` | the video that is shown first |
 | `length` | the longer video; guesses between videos of equal length |
 
-The first two err one time in ten.
-
 ## By number
 
 {table}
 
-- Hits, the accuracy at full strength, hardly tell `sees` from `edits`. False alarms do: 50 % is chance, and
-  `edits` is as far from it on controls as on damage.
-- Weak damage is seen less often by `sees`; `edits` notices the edit as surely. These two columns are of the
-  aspects whose operation has a scale.
+- Hits hardly tell `sees` from `edits`; false alarms do, and so does weak damage (aspects with a scale).
 - `first` has one half everywhere and a bias far below 0.
-- `length` is alarmed by each control that shortens the video, and by no other more often than chance.
+- `length` is alarmed by each control that shortens the video.
 
 ## By eye
 
 ![Hits against false alarms, by aspect](worked-example.svg)
 
-Over all aspects `sees` lies at the upper middle and `edits` at the upper right. `first` and `length` are both
-near the centre there: `length` is at the upper right for `comprehensiveness`, where `first` is not. An
-aspect has one pair and one control, so a guess is at 0, 50 or 100 %.
+`sees` lies at the upper middle, `edits` at the upper right, `first` and `length` near the centre; `length` is
+at the upper right for `comprehensiveness`.
 
 ## Limits
 
-One film is one source: all intervals are wide and hold chance, and the report says so. Thresholds fitted to
-seven answers are not shown here. The [page on controls](controls.md) has the same judges on six parts of the
-film, and the one on [thresholds](thresholds.md) judges with enough answers.
+One film is one source: all intervals include chance. See [controls](controls.md),
+[thresholds](thresholds.md).
 """
 
 

@@ -197,7 +197,7 @@ def _logprobs(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 #: Maximum size of a request: a few hundred frames; and how much of one without the key is read.
-_MOST_BYTES, _MOST_STRANGE_BYTES = 256 << 20, 1 << 20
+_MAX_BYTES, _MAX_STRANGE_BYTES = 256 << 20, 1 << 20
 
 
 #: What answers a request, by the end of its path; Gemini's is :func:`gemini_answer`.
@@ -224,11 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         may, length = self._may(), self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > _MOST_BYTES:
-            self._refuse(413, f"a request has at most {_MOST_BYTES} bytes")
+        if not length.isdecimal() or int(length) > _MAX_BYTES:
+            self._refuse(413, f"a request has at most {_MAX_BYTES} bytes")
             return
         # some of it is read whatever the answer is, or the connection breaks; of a stranger's, not all
-        body = self.rfile.read(int(length) if may else min(int(length), _MOST_STRANGE_BYTES))
+        body = self.rfile.read(int(length) if may else min(int(length), _MAX_STRANGE_BYTES))
         asked = gemini_answer if self.path.endswith(":generateContent") else _ANSWERS.get(self.path)
         if not may:
             self._refuse(401, "wrong key")

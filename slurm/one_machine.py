@@ -38,7 +38,7 @@ PACKAGES = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "si
 #: Below the ports that the system assigns to outgoing connections.
 PORTS = range(20_000, 32_000)
 LOOPBACK = "127.0.0.1"
-LONGEST_FOLDER = 80  # a socket's path is at most 107 bytes long
+MAX_FOLDER_LENGTH = 80  # a socket's path is at most 107 bytes long
 START_S, JOBS_END_S, PROCESSES_END_S, COMMAND_S = 60.0, 20.0, 10.0, 30.0
 CANNOT = 3
 
@@ -204,8 +204,8 @@ def _check_machine() -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    if len(str(folder)) > LONGEST_FOLDER or any(c.isspace() or c in ",#[]" for c in str(folder)):
-        raise SlurmTrouble(f"{folder}: choose a path of at most {LONGEST_FOLDER} plain characters")
+    if len(str(folder)) > MAX_FOLDER_LENGTH or any(c.isspace() or c in ",#[]" for c in str(folder)):
+        raise SlurmTrouble(f"{folder}: choose a path of at most {MAX_FOLDER_LENGTH} plain characters")
     if _living(folder):
         raise SlurmTrouble(f"a Slurm already runs in {folder}: stop it first")
     if folder.exists() and (folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022):

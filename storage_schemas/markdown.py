@@ -14,7 +14,23 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("a|b"), escape_markdown("x < y")
     ('a\\\\|b', 'x &lt; y')
     """
-    escaped = re.sub(r"([\\`*_\[\]|~])", r"\\\1", " ".join(text.split()))
+    return _escaped(" ".join(text.split()))
+
+
+def escape_but_code(text: str) -> str:
+    """Return a text as Markdown in one line; what is between backticks is code.
+
+    Examples
+    --------
+    >>> escape_but_code("see `a_b <x>` or a_b")
+    'see `a_b <x>` or a\\\\_b'
+    """
+    pieces = re.split(r"(`[^`]+`)", " ".join(text.split()))
+    return "".join(piece if index % 2 else _escaped(piece) for index, piece in enumerate(pieces))
+
+
+def _escaped(text: str) -> str:
+    escaped = re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

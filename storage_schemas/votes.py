@@ -257,6 +257,11 @@ class VotesStore:
         names = {path.name for kind in _SCHEMAS for path in self._folders(kind)}
         return sorted(name for name in names if _NAME.fullmatch(name))
 
+    def with_rules(self) -> list[str]:
+        """Return the names of the campaigns that were collected, also those without votes."""
+        names = (path.stem for path in (self.path / "rules").glob("*.json"))
+        return sorted(name for name in names if _NAME.fullmatch(name))
+
     def votes(self, campaigns: Iterable[str] = ()) -> list[Vote]:
         """Return the votes of the given campaigns (all by default), sorted by campaign and id.
 
@@ -470,7 +475,9 @@ class VotesStore:
         rows: dict[str, VoteRow] = {}
         try:
             for table in tables:
-                for values in table.select(_SCHEMAS[kind].names).to_pylist():
+                # of votes that were stored before a column existed it has its default
+                names = [name for name in _SCHEMAS[kind].names if name in table.column_names]
+                for values in table.select(names).to_pylist():
                     row = model.model_validate(values)
                     rows.setdefault(_id(row), row)
         except (ValidationError, KeyError, ValueError) as problem:

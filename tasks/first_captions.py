@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from pydantic import Field
 
 from storage_schemas.commit import write_atomic
-from storage_schemas.errors import SetAside
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.model import Frozen
 from storage_schemas.rng import derived_seed
 from tasks.llm.answers import UnusableAnswer
@@ -35,7 +35,7 @@ from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.frame_images import image_parts
 from tasks.scoring.judges.scenes import LumaChange, find_scenes
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
-from tasks.sources.base import read_bytes
+from tasks.sources.base import read_bytes, refuse_to_leave
 from tasks.sources.caption_forms import CAPTION_SUFFIXES, parse_captions
 from tasks.sources.clips import CaptionLine, clean_caption, load_json
 from tasks.sources.folder import FolderAdapter
@@ -129,11 +129,25 @@ def find_films(root: Path) -> Iterator[Film | tuple[str, SetAside]]:
                 yield Film(location, video, target)
             elif beside.lower().endswith(CAPTION_SUFFIXES[0]):
                 path = adapter.root / beside
-                film = Film(location, video, path, _lines(path, beside))
-                if film.blank:
+                if path.is_symlink():
+                    refuse_to_leave(path, adapter.root, beside)
+                    path = path.resolve()
+                film = Film(location, video, path, _lines(path, beside) if path.stat().st_size else ())
+                if film.blank or not film.clips:
                     yield film
         except SetAside as problem:
             yield location, problem
+
+
+def count_blank(film: Film) -> int:
+    """Return the number of blank captions that a film's file has now.
+
+    Raises
+    ------
+    SetAside
+        If it cannot be read, or is damaged.
+    """
+    return len(replace(film, clips=_lines(film.captions, film.captions.name)).blank)
 
 
 def _lines(path: Path, shown: str) -> tuple[CaptionLine, ...]:
@@ -216,7 +230,7 @@ def _first(video: FileVideo) -> int:
 
 
 def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str = "") -> None:
-    """Write captions of clips into a film's file; what a user has edited meanwhile is left as it is.
+    """Write captions of blank clips into a film's file; what a user has edited meanwhile is left as it is.
 
     Parameters
     ----------
@@ -231,18 +245,28 @@ def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str =
         If the file cannot be written, or is damaged.
     """
     shown = film.captions.name
-    if film.captions.exists():
+    if film.captions.exists() and (captions or film.captions.stat().st_size):
         if not captions:
             return
         data = read_bytes(film.captions, shown)
+        if film.clips and not data.strip():
+            # an editor empties a file before it writes it
+            raise SetAside(
+                Reason.CAPTIONS_MALFORMED,
+                f"{shown} is empty, and had clips: another program may be saving it; run this again",
+            )
         rows, lines = _rows(data.decode("utf-8-sig"), shown), parse_captions(data, shown)
     else:
         lines = list(film.clips)
         rows = [{"start_s": line.start_s, "end_s": line.end_s, "caption": ""} for line in lines]
     by_times = {(line.start_s, line.end_s): text for line, text in captions.items()}
+    changed = not captions
     for row, line in zip(rows, lines, strict=True):
         if not clean_caption(line.caption) and (text := by_times.get((line.start_s, line.end_s))):
             row |= {"caption": text, "model": model}
+            changed = True
+    if not changed:
+        return
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_atomic(film.captions, text.encode())
 
@@ -353,12 +377,16 @@ class Captioner:
         PrerequisiteError
             If the model cannot be used; captions received before are written.
         SetAside
-            If a caption cannot be written, or a video cannot be read.
+            If a video cannot be read.
         """
 
         def on_result(question: ClipQuestion, result: str | Unanswered) -> None:
             if isinstance(result, str):
-                write_captions(question.film, {question.clip: result}, self.model)
+                try:
+                    write_captions(question.film, {question.clip: result}, self.model)
+                except SetAside as problem:
+                    # the next run asks again
+                    result = Unanswered(message=problem.message)
             on_clip(question.film, result)
 
         questions = [

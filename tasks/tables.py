@@ -20,9 +20,9 @@ _TAB_ENDINGS = (".tsv", ".tab")
 #: What separates cells where the first line shows it; spreadsheets write the list separator of their country.
 _DELIMITERS = (",", ";", "\t")
 #: Maximum length of a cell: comments and prompts have a few thousand characters at most.
-_LONGEST_CELL = 1 << 17
+_MAX_CELL_LENGTH = 1 << 17
 #: Tables of fewer columns have no line in a cell that is surely a row.
-_LEAST_COLUMNS = 3
+_MIN_COLUMNS = 3
 
 
 #: A text in quotation marks, and spaces after it at the end of a cell, which people and programs write.
@@ -131,7 +131,7 @@ def _delimiter(text: str) -> str:
 
 def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[int, int, list[str]]]:
     """Yield first line, last line and cells of each row."""
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(_MAX_CELL_LENGTH)
     text = _QUOTED.sub(r"\1", text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     while True:
@@ -143,7 +143,7 @@ def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[
         except csv.Error as problem:
             if "field larger" in str(problem):
                 raise UserInputError(
-                    f"{path}, line {begin}: a cell has over {_LONGEST_CELL} characters: is a "
+                    f"{path}, line {begin}: a cell has over {_MAX_CELL_LENGTH} characters: is a "
                     "quotation mark not closed?"
                 ) from problem
             raise UserInputError(
@@ -161,8 +161,8 @@ def _refuse_swallowed(
     Of the row that closes it, the cells behind the mark follow as cells: where that are too few, and all rows
     are `full`, the number of cells proves that the marks belong together.
     """
-    least = 2 if delimiter == "\t" else _LEAST_COLUMNS
-    for place, cell in enumerate(cells if columns >= _LEAST_COLUMNS else ()):
+    least = 2 if delimiter == "\t" else _MIN_COLUMNS
+    for place, cell in enumerate(cells if columns >= _MIN_COLUMNS else ()):
         lines = cell.split("\n")[1:]
         if lines and full and lines[-1].count(delimiter) + len(cells) - place < columns:
             continue

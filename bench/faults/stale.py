@@ -33,7 +33,7 @@ from tests.small_films import caption_lines, make_film, recipe_without_weights, 
 
 LIBRARY = Path(__file__).with_name("stale.c")
 #: Starts of a build, and films of it.
-MOST_STARTS, FILMS = 30, 2
+MAX_STARTS, FILMS = 30, 2
 #: Ends of a build's process: done, to be started again, an error that is not a message of ours.
 DONE, AGAIN, BROKEN = 0, 3, 4
 
@@ -134,7 +134,7 @@ def _run(folder: Path, builds: int) -> int:
             left.unlink(missing_ok=True)
         store.parent.mkdir()
         began, starts, code = time.monotonic(), 0, AGAIN
-        while code == AGAIN and starts < MOST_STARTS:
+        while code == AGAIN and starts < MAX_STARTS:
             switch.touch()
             code = _build_once(videos, store, log)
             switch.unlink()

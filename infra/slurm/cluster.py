@@ -103,7 +103,7 @@ log = logging.getLogger(__name__)
 WORKER_TTL_S = 300
 #: Number of jobs from which on they are submitted as an array, and the maximum of one: SLURM's MaxArraySize
 #: is 1001 by default.
-LEAST_ARRAY, MOST_ARRAY = 5, 1000
+MIN_ARRAY, MAX_ARRAY = 5, 1000
 #: Maximum seconds to wait for idle workers to retire, and at the end of a run for their jobs to complete.
 RETIRE_S, COMPLETE_S = 10.0, 15.0
 #: Minimum seconds between queries of SLURM.
@@ -324,9 +324,9 @@ class SlurmCluster(SpecCluster):
 
     async def _submit(self, jobs: PoolJobs, number: int) -> None:
         """Submit jobs until SLURM rejects one; many in one call, as an array."""
-        arrays = number >= LEAST_ARRAY
+        arrays = number >= MIN_ARRAY
         while number > 0 and not self._stopping:
-            tasks = min(number, MOST_ARRAY) if arrays else 1
+            tasks = min(number, MAX_ARRAY) if arrays else 1
             script = self._script(jobs.pool_name, self._scheduler.address, tasks)
             self._index += 1
             try:

@@ -7,6 +7,7 @@ an option for each field; :class:`CommandGroup` does that for the commands that 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -148,8 +149,16 @@ def refuse(options: Frozen, why: str, *fields: str) -> None:
     """
     declared = type(options).model_fields
     ignored = [one for one in fields if getattr(options, one) != declared[one].default]
+    # a variable is set for all commands, so this one may ignore it
+    ignored = [one for one in ignored if str(getattr(options, one)) != _of_variable(declared[one])]
     if named := [_name(one, declared[one]) for one in ignored]:
         raise UsageError(f"{' and '.join(named)}: {why}")
+
+
+def _of_variable(field: FieldInfo) -> str | None:
+    """Return the value that an environment variable gives a field."""
+    variable = given(field).variable
+    return os.environ.get(variable) if variable else None
 
 
 def _name(name: str, field: FieldInfo) -> str:

@@ -104,6 +104,8 @@ class CompactCommand(TyperCommand):
 
 def _setting(option: str, command: Any) -> str:
     """Return how ``--set`` says what an unknown option says; empty if no setting has its name."""
+    if option == "--json":
+        return "--format json"
     for name in (option.removeprefix("--no-"), option.removeprefix("--")):
         near = difflib.get_close_matches(name.replace("-", "_"), getattr(command, "set_keys", ()), 1, 0.8)
         if near:

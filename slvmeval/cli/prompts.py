@@ -91,7 +91,7 @@ def prompts(options: PromptsOptions) -> None:
     if options.dry_run:
         refuse(options, "not with --dry-run", "areas", "paper")
     taken = None if options.paper is None else take_prompts(options.paper)
-    odd = {} if taken is None else _odd(taken)
+    odd = {} if taken is None else {key: what for key, what in _odd(taken).items() if key in wanted}
     if taken is None:
         texts = {key: one.ours.read_text(encoding="utf-8").removesuffix("\n") for key, one in wanted.items()}
     else:

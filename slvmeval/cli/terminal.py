@@ -133,10 +133,10 @@ def _say_plainly(part: Part) -> None:
 
 def _say_markdown(part: Part) -> None:
     """Print a part as Markdown: a line is a paragraph, in which commands stay code."""
-    from storage_schemas.markdown import escape_markdown, markdown_table
+    from storage_schemas.markdown import escape_but_code, escape_markdown, markdown_table
 
     if isinstance(part, str):
-        words = (escape_markdown(line).replace("\\`", "`") for line in part.splitlines() if line.strip())
+        words = (escape_but_code(line) for line in part.splitlines() if line.strip())
         lines = [line for text in words for line in (text, "")]
     else:
         are_numbers = [1 <= index <= part.numbers for index in range(len(part.columns))]

@@ -264,7 +264,7 @@ class Campaign(Frozen):
         if self.kind != "pairs":
             return None
         rule = {"workers_per_pair": self.workers_per_pair, "drop_excluded": self.drops_excluded}
-        return {**rule, "until_certain": True} if self.weighs else rule
+        return {**rule, "until_certain": self.weighs}
 
     def votes_wanted(self, votes: int, clear: float) -> int:
         """Return the number of votes that a pair should have, as far as is known.

@@ -131,7 +131,7 @@ Place = Literal["left", "right"]
 PLACES: tuple[Place, Place] = ("left", "right")
 SIDES: tuple[SideWord, SideWord] = ("high", "low")
 #: Maximum length of a stored comment, in characters.
-LONGEST_COMMENT = 4000
+MAX_COMMENT_LENGTH = 4000
 #: Rows of (second, byte): media from that second on is at or after that byte of the file.
 ByteIndex = tuple[tuple[float, int], ...]
 

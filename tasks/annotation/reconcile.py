@@ -129,7 +129,8 @@ def reconciled(
             approve.append(submission)
         owed = Decimal(str(round(pay.get(worker.worker, 0.0), 6)))
         # the platform pays the reward for what it has approved, or will
-        owed -= Decimal(str(reward)) if enough and submission.status not in _SETTLED - {"approved"} else 0
+        rewarded = submission.status == "approved" or (enough and submission.status not in _SETTLED)
+        owed -= Decimal(str(reward)) if rewarded else 0
         # who was screened out is paid by the platform
         if owed > 0 and (worker.votes or submission.status != _SCREENED_OUT):
             bonuses.append((submission.participant, owed))

@@ -184,7 +184,7 @@ def simulate(
 ) -> SimulatedCampaign:
     """Simulate a campaign until every pair has its votes, or nobody is left to answer.
 
-    Workers do a task each, in random order, round by round. Every second round an organiser excludes whom
+    Workers do a task each, in random order, round by round. Every second round an organiser excludes who
     is listed for review.
 
     Parameters
@@ -359,7 +359,7 @@ class _Run:
         return wanted_votes(len(votes), self.model.clear_by(votes), self.wanted)
 
     def _look(self) -> None:
-        """Exclude who is listed; what is known of workers changes which pairs are certain."""
+        """Exclude those who are listed; what is known of workers changes which pairs are certain."""
         if self.strict:
             self.model = worker_model(self.votes, self.rule.careless)
         rows = quality(self.votes, rule=self.rule, models={_CAMPAIGN: self.model})

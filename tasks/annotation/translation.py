@@ -117,7 +117,7 @@ _ADVICE = "leave out the fields that only vLLM supports (--set plain_sampling=tr
 #: Requests prepared at a time.
 _BATCH = 2000
 #: A longer translation is rejected, in characters (times the caption's length, plus): the model did not stop.
-_MOST_TIMES, _MOST_MORE = 4, 200
+_MAX_TIMES, _MAX_MORE = 4, 200
 #: A text in the language contains at least one of these letters.
 _LETTERS = {"ja": re.compile(r"[\u3041-\u30ff\u3400-\u9fff]"), "en": re.compile(r"[A-Za-z]")}
 
@@ -285,7 +285,7 @@ class _TranslationQuestion(Question[Translation]):
         text = unwrapped(text)
         if not has_words(text):
             raise UnusableAnswer("it has no words")
-        if len(text) > _MOST_TIMES * len(self._caption) + _MOST_MORE:
+        if len(text) > _MAX_TIMES * len(self._caption) + _MAX_MORE:
             raise UnusableAnswer("it is far longer than the caption")
         letters = _LETTERS.get(parameters.language)
         if letters is not None and not letters.search(text):

@@ -157,7 +157,7 @@ def drawn_colour(clip: ClipContext, things: Sequence[tuple[str, str]], palette: 
 
 
 #: Maximum characters of a thing's name in the instruction; captions are untrusted.
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 
 
 class ColourEditParameters(Parameters):
@@ -258,7 +258,7 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
     def choose(self, clip: ClipContext, parameters: ColourEditParameters) -> dict[str, Any]:
         """Draw the thing and its new colour; `instruction` is the text given to the editor."""
         drawn = drawn_colour(clip, coloured_things(clip.analysis), parameters.palette)
-        thing = " ".join(drawn["object"].split())[:_LONGEST_NAME]
+        thing = " ".join(drawn["object"].split())[:_MAX_NAME_LENGTH]
         instruction = filled(parameters.instruction, object=thing, color=drawn["new_color"])
         return {**drawn, "instruction": instruction}
 

@@ -24,7 +24,7 @@ from tasks.aspects.base import (
 
 #: Number of failed draws after which a source counts as having no arrangement. If any arrangement exists, a
 #: third or more of all draws succeed.
-MOST_TRIES = 1000
+MAX_TRIES = 1000
 
 
 class ReinsertParameters(Parameters):
@@ -86,7 +86,7 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
             )
         places = window(len(clips), count, keyed_rng(*seed, "window"))
         rng = keyed_rng(*seed, "places", count)
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             if parameters.mode == "shuffle":
                 order = list(range(len(clips)))
                 order[places.start : places.stop] = [int(place) for place in rng.permutation(places)]

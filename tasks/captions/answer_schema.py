@@ -15,7 +15,7 @@ from tasks.llm.answers import UnusableAnswer, clean_text
 from tasks.llm.json_answers import AnswerForm, value_in
 
 #: Maximum characters of a wrong key's name in a reason.
-_LONGEST_KEY = 80
+_MAX_KEY_LENGTH = 80
 
 
 @cache
@@ -69,7 +69,7 @@ def read_analysis(
     except ValidationError as problem:
         first = problem.errors()[0]
         # an unknown key is the answer's own text
-        where = clean_text(".".join(map(str, first["loc"])))[:_LONGEST_KEY]
+        where = clean_text(".".join(map(str, first["loc"])))[:_MAX_KEY_LENGTH]
         raise UnusableAnswer(f"{where}: {value_problem(first)}") from problem
     return _cleaned(analysis, most_items, most_letters)
 

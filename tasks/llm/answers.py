@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from storage_schemas.ids import digest_value
 from storage_schemas.judgements import Failure, whole_characters
 from tasks.llm.exchange import (
-    MOST_REASONING,
-    MOST_TEXT,
+    MAX_REASONING,
+    MAX_TEXT,
     TOO_LARGE,
     ChatAnswer,
     ChatRequest,
@@ -39,7 +39,7 @@ _UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class UnusableAnswer(ValueError):
-    """An answer is invalid; the message is written for who answers, a model or a person."""
+    """An answer is invalid; the message is written for the one who answers, a model or a person."""
 
 
 def split_thinking(text: str) -> tuple[str, str]:
@@ -179,7 +179,7 @@ def complete(answer: ChatAnswer, form: AnswerForm = "tolerant") -> ChatAnswer:
     if answer.finish_reason == TOO_LARGE:
         raise failed(
             Failure.CUT_OFF,
-            f"cut off: of an answer {MOST_TEXT:,} characters are kept, of its reasoning {MOST_REASONING:,}",
+            f"cut off: of an answer {MAX_TEXT:,} characters are kept, of its reasoning {MAX_REASONING:,}",
         )
     try:
         thoughts, text = split_thinking(answer.text)

@@ -21,9 +21,9 @@ from tasks.llm.providers.registry import open_provider
 from tasks.llm.servers import CannotAsk, ChatServer, ServerDown, refused_key
 
 #: First and longest pause between attempts, in seconds.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
 #: Attempts whose body is not an answer at all, each of which may be paid, before a request is given up.
-_MOST_UNREADABLE = 3
+_MAX_UNREADABLE = 3
 #: Asked when a request fails, to learn whether others do.
 _HARMLESS = ChatRequest(messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1))
 
@@ -129,7 +129,7 @@ class ServerAsking:
                 failing_since = failing_since or time.monotonic()
                 pause = _pause(so_far.tries, problem.retry_after_s)
                 late = time.monotonic() + pause - failing_since > self._server.patience_s
-                if late or unreadable >= _MOST_UNREADABLE:
+                if late or unreadable >= _MAX_UNREADABLE:
                     return await self._given_up(problem, so_far, time.monotonic() - failing_since)
                 await asyncio.sleep(pause)
 
@@ -172,7 +172,7 @@ def _pause(tries: int, retry_after_s: float | None) -> float:
     """Return the pause before the next attempt, in seconds: exponential with jitter, or the server's."""
     if retry_after_s is not None:
         return retry_after_s + random.uniform(0, 0.1)
-    pause: float = min(_FIRST_PAUSE_S * 2.0 ** min(tries - 1, 10), _LONGEST_PAUSE_S)
+    pause: float = min(_FIRST_PAUSE_S * 2.0 ** min(tries - 1, 10), _MAX_PAUSE_S)
     return pause * random.uniform(0.5, 1.0)
 
 

@@ -31,7 +31,7 @@ from tasks.llm.servers import (
 
 #: Texts per request; OpenAI accepts 2,048, smaller servers fewer.
 BATCH = 128
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 10.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.2, 10.0
 
 
 class Refused(Exception):
@@ -109,7 +109,7 @@ class EmbeddingsClient:
                         "start it, then run the same command again: scores computed so far are stored"
                     ) from problem
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _require_permission(self) -> None:
         """Raise NotAllowed if the server forbids a harmless text, too."""

@@ -12,9 +12,9 @@ from storage_schemas.secrets import strike_out
 
 #: Longest text and longest reasoning of an answer that are kept, in characters; what is longer is cut. The
 #: reasoning of the longest answers that judges ask for (32,768 tokens) has about 150,000.
-MOST_TEXT, MOST_REASONING = 64 << 10, 256 << 10
+MAX_TEXT, MAX_REASONING = 64 << 10, 256 << 10
 #: Longest body of a response, in bytes; what is longer is not read.
-MOST_BODY_BYTES = 4 << 20
+MAX_BODY_BYTES = 4 << 20
 #: The finish reason of an answer that is longer.
 TOO_LARGE = "too_large"
 
@@ -138,15 +138,15 @@ def kept(answer: ChatAnswer) -> ChatAnswer:
     reasoning, text = strike_out(answer.reasoning), strike_out(answer.text)
     cached = min(answer.cached_in, answer.tokens_in or 0)
     changes: dict[str, Any] = {
-        "text": text[:MOST_TEXT],
-        "reasoning": reasoning[:MOST_REASONING],
-        "refusal": answer.refusal and strike_out(answer.refusal)[:MOST_TEXT],
+        "text": text[:MAX_TEXT],
+        "reasoning": reasoning[:MAX_REASONING],
+        "refusal": answer.refusal and strike_out(answer.refusal)[:MAX_TEXT],
         "finish_reason": answer.finish_reason and strike_out(answer.finish_reason)[:100],
         "model": strike_out(answer.model)[:200],
         "cached_in": cached,
         "written_in": min(answer.written_in, (answer.tokens_in or 0) - cached),
         "reasoning_out": min(answer.reasoning_out, answer.tokens_out or 0),
     }
-    if len(text) > MOST_TEXT or len(reasoning) > MOST_REASONING:
+    if len(text) > MAX_TEXT or len(reasoning) > MAX_REASONING:
         changes["finish_reason"] = TOO_LARGE
     return answer.model_copy(update=changes)

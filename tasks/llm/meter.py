@@ -22,9 +22,9 @@ from tasks.llm.usage import Estimate, Prices
 log = logging.getLogger(__name__)
 
 #: Number of consecutive transient failures that stop the requests of a name.
-MOST_IN_A_ROW = 20
+MAX_IN_A_ROW = 20
 #: Number of rejections for one reason, without one answer, that stop the requests of a name.
-MOST_EQUAL_REJECTIONS = 10
+MAX_EQUAL_REJECTIONS = 10
 #: What differs between messages for one reason: ids and sizes.
 _NUMBER = re.compile(r"\b[0-9a-f-]{8,}\b|\d+")
 #: How often a process checks whether another one stopped the requests, in seconds.
@@ -181,7 +181,7 @@ class Meter:
         with self._lock:
             stopping = self._equal_rejections(rows)
             self._in_a_row = self._in_a_row + 1 if transient else 0
-            many = self._in_a_row >= MOST_IN_A_ROW
+            many = self._in_a_row >= MAX_IN_A_ROW
         if stopping:
             self.stop(stopping, Failure.REFUSED)
         for row in rows:
@@ -192,7 +192,7 @@ class Meter:
         if many:
             last = transient[-1]
             self.stop(
-                f"{MOST_IN_A_ROW} requests in a row failed, the last with: {last.message}; "
+                f"{MAX_IN_A_ROW} requests in a row failed, the last with: {last.message}; "
                 "correct the cause, then run the same command again to continue",
                 last.failure or Failure.INTERNAL_ERROR,
             )
@@ -205,9 +205,9 @@ class Meter:
                 continue
             reason = _NUMBER.sub("#", row.message)
             self._rejections[reason] += 1
-            if not self._answered and self._rejections[reason] == MOST_EQUAL_REJECTIONS:
+            if not self._answered and self._rejections[reason] == MAX_EQUAL_REJECTIONS:
                 return (
-                    f"the server rejected {MOST_EQUAL_REJECTIONS} requests for the same reason, and answered "
+                    f"the server rejected {MAX_EQUAL_REJECTIONS} requests for the same reason, and answered "
                     f"none: {row.message}; correct the cause, then run the same command again with "
                     "`--retry refused`"
                 )

@@ -20,7 +20,7 @@ from tasks.llm.answers import UnusableAnswer, split_thinking, took_for_reasoning
 from tasks.llm.chat import ask_all
 from tasks.llm.exchange import TOO_LARGE, ChatAnswer, ChatRequest
 from tasks.llm.json_answers import AnswerForm, value_in
-from tasks.llm.meter import MOST_EQUAL_REJECTIONS
+from tasks.llm.meter import MAX_EQUAL_REJECTIONS
 from tasks.llm.servers import ChatServer
 
 Answer = TypeVar("Answer")
@@ -113,7 +113,7 @@ def ask_questions(
             refused = answer.failure is Failure.REFUSED
             on_result(question, Unanswered(message=answer.error, refused=refused))
             refusals[answer.error] += refused
-            if not answered and len(questions) > refusals[answer.error] >= MOST_EQUAL_REJECTIONS:
+            if not answered and len(questions) > refusals[answer.error] >= MAX_EQUAL_REJECTIONS:
                 raise every_one_rejected(refusals[answer.error])
             return None
         answered = True

@@ -160,8 +160,9 @@ class Servers:
         if name in PROVIDERS:
             return PROVIDERS[name].model_copy(update={"model": model})
         others = f" (it has {', '.join(sorted(self.named))})" if self.named else ""
+        of = f", for {model}," if model else ""
         raise PrerequisiteError(
-            f"model server {name!r}, for {model}, is not in the profile{others}. Start one "
+            f"model server {name!r}{of} is not in the profile{others}. Start one "
             f"(see `slvmeval serve-llm --help`), and add at the end of the profile:\n{profile_lines(name)}"
         )
 

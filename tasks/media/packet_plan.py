@@ -289,7 +289,7 @@ class PacketPlan:
         Parameters
         ----------
         least
-            Frames of each part but the last, if that number is before an entry.
+            Frames of each part but the last, if there are that many before an entry.
         """
         period = np.searchsorted(np.flatnonzero(self.entry), self.chosen[low:high], side="right")
         starts = [low]

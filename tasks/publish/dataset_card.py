@@ -148,8 +148,8 @@ def _body(
             "",
         ]
     lines += [
-        "`recipe.json` pins all pairs of the release by ids, seeds, parameters and checksums. Who has",
-        "the sources makes the same pairs from it: `slvmeval build --recipe recipe.json`.",
+        "`recipe.json` pins all pairs of the release by ids, seeds, parameters and checksums. Anyone",
+        "who has the sources makes the same pairs from it: `slvmeval build --recipe recipe.json`.",
         "",
         "## Credits",
         "",

@@ -27,11 +27,11 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.release import Release
 from tasks.publish.harness import row_id, target
-from tasks.publish.submission import MOST_LISTED, MOST_REPEATS
+from tasks.publish.submission import MAX_LISTED, MAX_REPEATS
 from tasks.statistics.trials import BOTH_ORDERS
 
 #: Most bytes that are read of a part of a log; without pictures, 8,000 rows have about 10 million.
-MOST_PART = 256_000_000
+MAX_PART = 256_000_000
 _ZSTANDARD = 93
 #: What a file of another kind, or a damaged one, leads to.
 _NOT_SUCH_A_FILE = (ValueError, TypeError, KeyError, AttributeError, csv.Error, zipfile.BadZipFile)
@@ -100,7 +100,7 @@ def judgements_from(
     coverage = f"{answered} answers to {len(wanted)} requests, {len(rows) - answered} without a choice"
     coverage += f", {len(missing)} missing" if missing else ""
     if problems:
-        listed = first_lines(problems, MOST_LISTED)
+        listed = first_lines(problems, MAX_LISTED)
         hint = ["--partial counts what is missing as failures"] if missing and not partial else []
         raise UserInputError("\n  ".join([f"{path}: {coverage}", *listed, *hint]))
     name = evaluator or found.model
@@ -222,7 +222,7 @@ def _table(
         elif choice not in (*_CHOICES, "", None):
             found.problems.append(f"{place}: the choice {choice!r} is not first, second, tie or empty")
         elif repeat is None:
-            found.problems.append(f"{place}: the repeat {row['repeat']!r} is not below {MOST_REPEATS}")
+            found.problems.append(f"{place}: the repeat {row['repeat']!r} is not below {MAX_REPEATS}")
         else:
             found.rows.append(ForeignRow(pair, order, repeat, choice or None, place))
     return found
@@ -230,7 +230,7 @@ def _table(
 
 def _whole(value: Any) -> int | None:
     text = str(value)
-    return int(text) if text.isdecimal() and text.isascii() and int(text) < MOST_REPEATS else None
+    return int(text) if text.isdecimal() and text.isascii() and int(text) < MAX_REPEATS else None
 
 
 def _harness_row(
@@ -310,8 +310,8 @@ def _eval_parts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     info = archive.getinfo(name)
-    if info.file_size > MOST_PART:
-        raise ValueError(f"{name} has more than {MOST_PART:,} bytes")
+    if info.file_size > MAX_PART:
+        raise ValueError(f"{name} has more than {MAX_PART:,} bytes")
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
     # zipfile cannot decompress Zstandard before Python 3.14

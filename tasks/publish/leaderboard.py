@@ -23,7 +23,7 @@ from tasks.report.judged_pairs import small_sample
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.table import Column, Table, aspect_title, interval_columns
-from tasks.statistics.cells import LEAST_SHARE, MacroMean, macro_mean
+from tasks.statistics.cells import MIN_SHARE, MacroMean, macro_mean
 
 #: The list of the leaderboard's own files in a folder; no other file is ever removed.
 LIST_NAME = "leaderboard.json"
@@ -73,7 +73,7 @@ def write_leaderboard(
         "refused": refused or {},
         "interval_note": INTERVAL_TEXTS[interval],
         "marks_note": MARKS_NOTE,
-        "least_share": f"{100 * LEAST_SHARE:g} %",
+        "least_share": f"{100 * MIN_SHARE:g} %",
         "small": small_sample(len({record.source_id for record in release.pairs()})),
     }
     owned.write("index.html", render("leaderboard.html.j2", data, script="sort.js"))

@@ -52,7 +52,7 @@ PACKED_FOLDER = "store"
 PACKED_LIST = f"{PACKED_FOLDER}/packed.json"
 _TABLES_FILE = f"{PACKED_FOLDER}/release.tar"
 #: Bytes of a manifest; that of a pair of a day's video has less than a tenth.
-_LARGEST_MANIFEST = 64 << 20
+_MAX_MANIFEST_BYTES = 64 << 20
 _ARTIFACT = re.compile(r"artifacts/([a-z_]+)/([0-9a-f]{2})/([0-9a-f]{64})/(.+)")
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _Kind = Literal["timeline", "frames", "degraded_clip", "pair", "verified"]
@@ -95,7 +95,7 @@ def check_may_leave(release: Release) -> None:
         raise UserInputError(
             f"release {release.name} cannot be handed on: the licences of {len(kept)} of its sources do not "
             f"allow it: {named}. Build a release without them, or export only the recipe, with which "
-            "who has the sources makes the same pairs (export --recipe-only)"
+            "anyone who has the sources makes the same pairs (export --recipe-only)"
         )
 
 
@@ -435,7 +435,7 @@ class Unpacking:
                 raise IntegrityError(f"{self.origin} holds something else than files: {info.name!r}")
         told = members.pop(MANIFEST_NAME, None)
         try:
-            if told is None or told.size > _LARGEST_MANIFEST:
+            if told is None or told.size > _MAX_MANIFEST_BYTES:
                 raise ValueError
             manifest = Manifest.model_validate_json(without_checksum(_content(tar, told).read()) or b"")
         except ValueError as problem:

@@ -29,8 +29,8 @@ from tasks.scoring.probes import PROBES
 from tasks.statistics.cells import Cell, cells_of
 
 #: Maximum size of a file; the paper's release in both orders has about 1.5 million bytes.
-MOST_BYTES = 32_000_000
-MOST_REPEATS = 100
+MAX_BYTES = 32_000_000
+MAX_REPEATS = 100
 
 Orders = Literal["both", "one", "apart"]
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
@@ -104,7 +104,7 @@ class SubmittedAnswer(Frozen):
 
     pair_id: Annotated[str, Field(min_length=1, max_length=100)]
     order: Order
-    repeat: Annotated[int, Field(ge=0, lt=MOST_REPEATS)] = 0
+    repeat: Annotated[int, Field(ge=0, lt=MAX_REPEATS)] = 0
     choice: Choice | None = None
     preferred: Preferred | None = None
     score_high: Score | None = None
@@ -134,7 +134,7 @@ class Submission(Frozen):
     settings: Annotated[str, Field(max_length=100)]
     release: AboutRelease
     orders: Orders
-    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = 1
+    repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 1
     prices: UsedPrices = UsedPrices()
     made_at: Annotated[str, Field(max_length=40)]
     accuracies: dict[Line, Stated]
@@ -245,7 +245,7 @@ ASKED: dict[Orders, tuple[tuple[Order, ...], ...]] = {
 
 
 #: Number of problems of one kind that are listed; the others are counted.
-MOST_LISTED = 5
+MAX_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -287,11 +287,11 @@ def read_submission(path: Path) -> Submission:
     """
     try:
         with open_regular(path) as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except OSError as problem:
         raise UserInputError(f"{path} cannot be read: {problem.strerror}") from problem
-    if len(content) > MOST_BYTES:
-        raise UserInputError(f"{path} has more than {MOST_BYTES:,} bytes, the maximum for a submission")
+    if len(content) > MAX_BYTES:
+        raise UserInputError(f"{path} has more than {MAX_BYTES:,} bytes, the maximum for a submission")
     try:
         # reject what JSON does not allow or parsers interpret differently before looking at the content
         json.loads(content.decode("utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
@@ -301,7 +301,7 @@ def read_submission(path: Path) -> Submission:
             f"{'.'.join(map(str, error['loc'])) or 'the file'}: {value_problem(error)}"
             for error in problem.errors(include_input=False, include_url=False)
         ]
-        _refuse(path, first_lines(listed, MOST_LISTED))
+        _refuse(path, first_lines(listed, MAX_LISTED))
     except (ValueError, RecursionError) as problem:
         raise UserInputError(
             f"{path} is not JSON of a submission: {problem_text(problem)[:200]}. "
@@ -348,7 +348,7 @@ def _problems(submission: Submission, release: Release) -> Iterator[str]:
 
 
 def _first_of(problems: Iterable[str], words: str) -> Iterator[str]:
-    yield from first_lines([words.format(one) for one in problems], MOST_LISTED)
+    yield from first_lines([words.format(one) for one in problems], MAX_LISTED)
 
 
 def _wrong_orders(submission: Submission, known: set[str]) -> Iterator[str]:

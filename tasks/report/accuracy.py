@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeGuard, get_args
 
 from tasks.report.judged_pairs import FAILURE_WORDS, JudgedPairs
 from tasks.report.table import Column, Table, aspect_title, interval_columns
-from tasks.statistics.cells import LEAST_SHARE, Cell, MacroMean, cell_of, cells_of, macro_mean
+from tasks.statistics.cells import MIN_SHARE, Cell, MacroMean, cell_of, cells_of, macro_mean
 from tasks.statistics.intervals import ClusteredInterval, Interval
 from tasks.statistics.trials import grouped
 
@@ -17,7 +17,7 @@ IntervalKind = Literal["clustered", "wilson", "paper"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 DEFAULT_INTERVAL: IntervalKind = "clustered"
 #: Number of sources from which on the best is marked: from fewer, it may be best by chance.
-LEAST_SOURCES = 10
+MIN_SOURCES = 10
 #: The row in which all answers weigh the same, and the one in which all aspects do.
 POOLED, MEAN = "all pairs", "mean of aspects"
 
@@ -29,7 +29,7 @@ INTERVAL_TEXTS: Mapping[IntervalKind, str] = {
 
 MARKS_NOTE = (
     "Bold on a tint: the best; underlined: the second. An evaluator is compared if "
-    f"{100 * LEAST_SHARE:g} % of its requests count, and marked if it has {LEAST_SOURCES} sources and an "
+    f"{100 * MIN_SHARE:g} % of its requests count, and marked if it has {MIN_SOURCES} sources and an "
     "interval, clustered by source, above those of all below it."
 )
 
@@ -149,7 +149,7 @@ def marks_of(
 ) -> list[Mark]:
     """Mark the best value, and the second best.
 
-    The best has an interval above those of all others, and `LEAST_SOURCES` sources; the second has one above
+    The best has an interval above those of all others, and `MIN_SOURCES` sources; the second has one above
     those of all but the best. So nothing is marked among fewer than two values, or where nobody is clearly
     best: the mark would say nothing.
 
@@ -166,7 +166,7 @@ def marks_of(
     names: tuple[Mark, ...] = ("best", "second")
     for rank, name in enumerate(names[: len(held)] if len(held) > 1 else ()):
         accuracy, interval, place = held[rank]
-        if not accuracy or interval.clusters < LEAST_SOURCES:
+        if not accuracy or interval.clusters < MIN_SOURCES:
             break
         below = [other.high if clearly else other_accuracy for other_accuracy, other, _ in held[rank + 1 :]]
         if (interval.low if clearly else accuracy) <= max(below, default=-1.0):

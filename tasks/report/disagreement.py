@@ -21,7 +21,7 @@ from tasks.report.table import NONE, aspect_title
 from tasks.statistics.trials import Who, grouped, pair_points
 
 #: Longer texts are cut; a judge's reasoning has no upper limit.
-MOST_CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 _ORDERS = {"high_first": "high first", "low_first": "low first", "apart": "one by one"}
 _HIDDEN = (
     "The source's licence does not allow redistributing its frames and captions, or texts that may "
@@ -324,6 +324,6 @@ def _details(text: str) -> str:
 
 def cut(text: str) -> str:
     """Return a text that is short enough for a page, with the number of characters left out."""
-    if len(text) <= MOST_CHARACTERS:
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return f"{text[:MOST_CHARACTERS]}\n… {len(text) - MOST_CHARACTERS:,} more characters"
+    return f"{text[:MAX_CHARACTERS]}\n… {len(text) - MAX_CHARACTERS:,} more characters"

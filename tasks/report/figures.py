@@ -57,13 +57,13 @@ _SETTINGS: dict[Any, Any] = {
 _PANEL = (2.55, 1.95)
 _COLUMNS = 3
 #: With more curves their intervals are not drawn, because they would hide each other. The table has them.
-_MOST_BANDS = 4
+_MAX_BANDS = 4
 #: With more evaluators the figure of accuracies has a panel per aspect, and this number of panels in a row.
-_MOST_DODGED, _SIDE_BY_SIDE = 4, 5
+_MAX_DODGED, _SIDE_BY_SIDE = 4, 5
 #: Inches of a row of that figure, and of a character of an evaluator's name.
 _ROW, _CHARACTER = 0.15, 0.064
 #: Longer names of evaluators are shortened there.
-_LONGEST_NAME = 34
+_MAX_NAME_LENGTH = 34
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -140,7 +140,7 @@ def _specificity(table: Table, evaluators: Sequence[str]) -> Canvas:
     # the strongest of all aspects share a panel, then the next ones
     most = max(map(len, used.values()))
     cells = {(row["evaluator"], row["aspect"], row["strength"]): row for row in table.rows}
-    width = 1.2 + _CHARACTER * min(max(map(len, names)), _LONGEST_NAME) + 0.42 * len(aspects) * most
+    width = 1.2 + _CHARACTER * min(max(map(len, names)), _MAX_NAME_LENGTH) + 0.42 * len(aspects) * most
     canvas = Canvas(figsize=(width, 1.5 + 0.2 * len(names)), layout="constrained")
     panels = canvas.subplots(1, most, sharey=True, squeeze=False)[0]
     image = None
@@ -378,7 +378,7 @@ def _name_rows(
     more: Sequence[tuple[Mapping[str, Any], str]],
 ) -> None:
     """Add the legend of a figure of rows by aspect; where evaluators have panels they are named there."""
-    few = judges if len(judges) <= _MOST_DODGED else ()
+    few = judges if len(judges) <= _MAX_DODGED else ()
     keys = [Line2D([], [], linewidth=1.4, **_style(evaluators, name)) for name in few]
     keys += [Line2D([], [], **look) for look, _ in more]
     labels = [*map(_shortened, few), *(label for _, label in more)]
@@ -391,7 +391,7 @@ def _key_columns(labels: Sequence[str]) -> int:
 
 
 def _shortened(name: str) -> str:
-    most = _LONGEST_NAME
+    most = _MAX_NAME_LENGTH
     return name if len(name) <= most else f"{name[: most - 13]}…{name[-12:]}"
 
 
@@ -399,7 +399,7 @@ def _rows_by_aspect(
     aspects: Sequence[str], judges: Sequence[str]
 ) -> tuple[Canvas, dict[str, tuple[Axes, int]]]:
     """A row by aspect and evaluator: in one panel for few evaluators, else in a panel by aspect."""
-    return (_blocks if len(judges) <= _MOST_DODGED else _aspect_panels)(aspects, judges)
+    return (_blocks if len(judges) <= _MAX_DODGED else _aspect_panels)(aspects, judges)
 
 
 def _blocks(aspects: Sequence[str], judges: Sequence[str]) -> tuple[Canvas, dict[str, tuple[Axes, int]]]:
@@ -481,7 +481,7 @@ def _curves(axes: Axes, rows: Rows, evaluators: Sequence[str], x: str) -> None:
         if held:
             places = [row[x] for row in held]
             style = _style(evaluators, name)
-            if len(evaluators) <= _MOST_BANDS:
+            if len(evaluators) <= _MAX_BANDS:
                 lows, highs = ([row[end] for row in held] for end in ("low", "high"))
                 axes.fill_between(places, lows, highs, color=style["color"], alpha=0.08, linewidth=0)
             axes.plot(places, [row["accuracy"] for row in held], linewidth=1.2, clip_on=False, **style)

@@ -15,7 +15,7 @@ from tasks.report.table import ALL, ASPECT, EVALUATOR, Column, Table, interval_c
 from tasks.statistics.cells import cell_of
 from tasks.statistics.juries import (
     FOLDS,
-    MOST_SEARCHED,
+    MAX_SEARCHED,
     Ballots,
     ballots_of,
     best_juries,
@@ -29,7 +29,7 @@ from tasks.statistics.trials import Trial, grouped
 from tasks.votes.release_votes import PEOPLE
 
 #: A report has juries from this number of members on, and the best ones up to the last size.
-LEAST_MEMBERS, MOST_MEMBERS = 3, 5
+MIN_MEMBERS, MAX_MEMBERS = 3, 5
 
 Rows = list[dict[str, Any]]
 Trials = Mapping[str, Sequence[Trial]]
@@ -46,7 +46,7 @@ def report_juries(gathered: JudgedPairs) -> tuple[Table, ...]:
         for who, trials in gathered.by_who().items()
         if who != PEOPLE and cell_of(trials, gathered.ties, pairs).is_covered
     }
-    return jury_tables(gathered, members) if len(members) >= LEAST_MEMBERS else ()
+    return jury_tables(gathered, members) if len(members) >= MIN_MEMBERS else ()
 
 
 def chosen_members(gathered: JudgedPairs, names: Sequence[str]) -> Trials:
@@ -70,7 +70,7 @@ def chosen_members(gathered: JudgedPairs, names: Sequence[str]) -> Trials:
 
 
 def jury_tables(
-    gathered: JudgedPairs, members: Trials, most: int = MOST_MEMBERS, price: float | None = None
+    gathered: JudgedPairs, members: Trials, most: int = MAX_MEMBERS, price: float | None = None
 ) -> tuple[Table, Table, Table]:
     """Return the accuracies of juries, the weights of members, and how alike their errors are.
 
@@ -153,7 +153,7 @@ def _jury_table(ballots: Ballots, costs: Mapping[str, float | None], most: int, 
         tuple(rows),
         "On the pairs that all members answered; a member has one vote on a pair, over all orders and "
         f"repeats. Weighted: {FOLDS} folds of sources, weights fitted on the others. Best of k: the most "
-        f"accurate majority of all of that size, among up to {MOST_SEARCHED} evaluators; its accuracy is "
+        f"accurate majority of all of that size, among up to {MAX_SEARCHED} evaluators; its accuracy is "
         "that of a choice on the other folds, and where it was chosen it is too high. Intervals are "
         f"clustered by source.{limit}",
         "" if rows else "There is no pair that all members answered.",

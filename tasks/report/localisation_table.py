@@ -12,7 +12,7 @@ from storage_schemas.judgements import Judgement
 from storage_schemas.pair import Interval
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import Column, Table
-from tasks.statistics.localisation import LEAST_OVERLAP, localise, summarise
+from tasks.statistics.localisation import MIN_OVERLAP, localise, summarise
 from tasks.statistics.trials import grouped, settled
 
 #: Key of an answer's details under which it names intervals, ``[[start_s, end_s], …]``.
@@ -76,7 +76,7 @@ def localisation_table(gathered: JudgedRelease) -> Table:
         tuple(made),
         "Seconds of the low-quality video. Overlap: seconds named and degraded, of those named or degraded; "
         "naming all: the overlap of an answer that names the whole video. A hit is a degraded interval that "
-        f"a named one overlaps by {LEAST_OVERLAP:.0%}".replace("%", " %")
+        f"a named one overlaps by {MIN_OVERLAP:.0%}".replace("%", " %")
         + " or more. Wrong video: the "
         "answer took the source for the damaged one; it has no numbers here.",
         "" if made else "No evaluator here says where the damage is.",

@@ -32,7 +32,7 @@ _EMPTY = (38, 42, 50)
 _STRIPE = (58, 63, 74)
 
 #: Maximum number of clips in a strip; more would not fit into a JPEG.
-MOST_STRIP_CLIPS = 4_000
+MAX_STRIP_CLIPS = 4_000
 
 
 def sheet_clips(record: PairRecord) -> list[int]:
@@ -110,7 +110,7 @@ def clip_strip(store: Store, frames_id: str, clips: Sequence[ClipRow]) -> Image.
     """
     reader = FrameReader(frames_path(store, frames_id))
     size = _fitted(reader.width, reader.height, STRIP_WIDTH)
-    shown = clips[:MOST_STRIP_CLIPS]
+    shown = clips[:MAX_STRIP_CLIPS]
     strip = Image.new(
         "RGB", (STRIP_COLUMNS * size[0], max(-(-len(shown) // STRIP_COLUMNS), 1) * size[1]), _EMPTY
     )

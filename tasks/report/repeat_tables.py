@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.table import ALL, ASPECT, EVALUATOR, PAIR, Column, Table, interval_columns
-from tasks.statistics.cells import LEAST_SHARE
+from tasks.statistics.cells import MIN_SHARE
 from tasks.statistics.intervals import Interval
 from tasks.statistics.repeats import (
     RepeatedPair,
@@ -124,7 +124,7 @@ def _majority_table(rows: Rows) -> Table:
         tuple(rows),
         "The mean over all sets of that number of answers in one order; a majority for neither video counts "
         f"half a point. All numbers of answers are on the same pairs, those with as many answers as "
-        f"{100 * LEAST_SHARE:g} % of the pairs have. The interval is clustered by source.",
+        f"{100 * MIN_SHARE:g} % of the pairs have. The interval is clustered by source.",
     )
 
 

@@ -13,7 +13,7 @@ from tasks.report.accuracy import Matrix, MatrixRow, is_compared
 from tasks.report.judged_pairs import JudgedPairs
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.table import ASPECT, EVALUATOR, Column, Table, interval_columns
-from tasks.statistics.cells import LEAST_SHARE
+from tasks.statistics.cells import MIN_SHARE
 from tasks.statistics.comparisons import FamilyMember
 from tasks.statistics.intervals import FEW_SOURCES
 from tasks.statistics.power import accuracy_shown
@@ -192,7 +192,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
         tuple(rows),
         "Two-sided at 5 %, power 80 %. Effective n: independent answers that would say as much. Better than "
         "chance: the lowest accuracy that these show to be above 50 %. Best and next: of those with answers "
-        f"to {100 * LEAST_SHARE:g} % of the requests; equal ones share a place. Difference shown: the "
+        f"to {100 * MIN_SHARE:g} % of the requests; equal ones share a place. Difference shown: the "
         "smallest between the two best that the pairs show; pairs needed: to show the one that was seen. "
         "Both take the share of pairs on which the two differ, and how alike pairs of a source are, as seen.",
         "" if rows else "No pair at the recipe's own severity was judged.",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tasks.report.accuracy import LEAST_SOURCES, marks_of
+from tasks.report.accuracy import MIN_SOURCES, marks_of
 from tasks.report.formats import csv_text, latex_text, markdown_text, render
 from tasks.report.owned_folder import OwnedFolder
 from tasks.report.table import Column, Kind, Table
@@ -178,7 +178,7 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
         "columns": columns,
         "lines": lines,
         "note": _note(board),
-        "least_sources": LEAST_SOURCES,
+        "least_sources": MIN_SOURCES,
         "prompts": _prompts(board),
         "warnings": _warnings(board),
     }

@@ -7,7 +7,7 @@ inputs and outputs are paths, ids and small frozen models, so that any executor 
 These rules hold for every kind:
 
 - A unit is settled when each of its rows has an answer, or a failure that a new attempt would not change.
-- A unit during which its process died is retried alone; after :data:`MOST_DEATHS` deaths it fails.
+- A unit during which its process died is retried alone; after :data:`MAX_DEATHS` deaths it fails.
 - A stop (limit, missing price, refused key, failures in a row) leaves the remaining units to the next run.
 """
 
@@ -38,7 +38,7 @@ from tasks.models.device import require_gpu
 log = logging.getLogger(__name__)
 
 #: Maximum deaths of a process on one unit in one run.
-MOST_DEATHS = 2
+MAX_DEATHS = 2
 
 
 class CannotGoOn(Exception):
@@ -369,10 +369,10 @@ class Live(Form[U]):
             some = [unit for unit in units if not run.deaths[unit.key] and (unit.key in leaders) == leads]
             self._some(some, self.concurrency, run)
         suspects = [unit for unit in units if run.deaths[unit.key]]
-        self._some([unit for unit in suspects if run.deaths[unit.key] < MOST_DEATHS], 1, run)
+        self._some([unit for unit in suspects if run.deaths[unit.key] < MAX_DEATHS], 1, run)
         for unit in suspects:
-            if run.deaths[unit.key] >= MOST_DEATHS:
-                message = f"its process died {MOST_DEATHS} times; see the worker's log"
+            if run.deaths[unit.key] >= MAX_DEATHS:
+                message = f"its process died {MAX_DEATHS} times; see the worker's log"
                 run.keep(run.kind.failed(unit, Failure.INTERNAL_ERROR, message), Reservation())
 
     def _some(self, units: Iterable[U], threads: int, run: TaskRun[U]) -> None:

@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 CHOICES = ("first", "second", "tie")
 _OPEN_PAIRS = 16
 #: Maximum number of requests prepared concurrently for a batch, which decodes videos.
-_MOST_PREPARED = 8
+_MAX_PREPARED = 8
 
 Done = TypeVar("Done")
 
@@ -240,7 +240,7 @@ class Judging(Kind[Request]):
         if not self.work.batch:
             return super().form
         judge, collect_only = self._batch_judge(), self.work.collect_only
-        threads = min(self.concurrency, _MOST_PREPARED)
+        threads = min(self.concurrency, _MAX_PREPARED)
         try:
             service = RequestBatches(self, open_batches(judge.server))
             if not isinstance(judge, DescribingJudge):

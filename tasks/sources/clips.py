@@ -30,6 +30,8 @@ MAX_CAPTION_BYTES = 64 << 20
 #: Maximum number of captioned clips: five hours of one clip a second. Each is analysed and kept in memory.
 MAX_CLIPS = 20_000
 
+#: A hint for the files that the command fills.
+_FILLED = ". `slvmeval sources caption` fills blank ones"
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
 # of text that a caption would turn around it
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -211,11 +213,8 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
         if caption:
             captioned.append((line, caption))
     if not captioned:
-        raise SetAside(
-            Reason.CAPTIONS_EMPTY,
-            f"{where} has no captions: write one line for each clip. `slvmeval sources caption` fills "
-            "blank ones",
-        )
+        hint = _FILLED if where.endswith(".jsonl") else ""
+        raise SetAside(Reason.CAPTIONS_EMPTY, f"{where} has no captions: write one line for each clip{hint}")
     if len(captioned) > MAX_CLIPS:
         raise SetAside(
             Reason.CAPTIONS_MALFORMED,
@@ -239,7 +238,7 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
 #: Containers and captioners round: a clip may end so much later than the video, seconds.
 TOLERANCE_S = 1.0
 #: Frame rates of videos lie between these: times that are this number of times too large may count frames.
-_LEAST_RATE, _HIGHEST_RATE = 4, 240
+_MIN_RATE, _HIGHEST_RATE = 4, 240
 
 
 def clips_before(clips: Sequence[Clip], end_s: float) -> tuple[Clip, ...]:
@@ -279,7 +278,7 @@ def _other_unit(clips: Sequence[Clip], duration_s: float) -> str:
     """Return what to do about times that look like frames or milliseconds, if they do."""
     ratio = clips[-1].end_s / max(duration_s, TOLERANCE_S)
     times = (time for clip in clips for time in (clip.start_s, clip.end_s))
-    if ratio < _LEAST_RATE or not all(time.is_integer() for time in times):
+    if ratio < _MIN_RATE or not all(time.is_integer() for time in times):
         return ""
     unit, divisor = ("frames", "the frame rate") if ratio <= _HIGHEST_RATE else ("milliseconds", "1000")
     return f"times are in seconds; yours look like {unit}: divide them by {divisor}"

@@ -33,7 +33,7 @@ from tasks.statistics.trials import (
 
 #: Share of the requests with points that an accuracy needs to be ranked and marked among others: one right
 #: answer on one pair should not count as 100 %.
-LEAST_SHARE = 0.9
+MIN_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Cell:
     @property
     def is_covered(self) -> bool:
         """Whether it has an accuracy from enough requests that it can be ranked among others."""
-        return self.accuracy is not None and self.coverage >= LEAST_SHARE
+        return self.accuracy is not None and self.coverage >= MIN_SHARE
 
 
 def cell_of(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES, pairs: int | None = None) -> Cell:

@@ -18,7 +18,7 @@ from tasks.statistics.power import difference_shown, pairs_for_two_evaluators
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped, pair_points
 
 #: Up to this number of distinct sums, the test goes over all signs; with more, over drawn ones.
-MOST_SUMS = 1 << 16
+MAX_SUMS = 1 << 16
 DRAWS = 9_999
 #: Means of up to 16 answers are whole numbers in this unit, so that equal sums are equal.
 _UNIT = 720_720
@@ -161,7 +161,7 @@ def sign_flip_p(sums: Sequence[int], *key: str) -> tuple[bool, float]:
     weights: NDArray[np.float64] = np.ones(1)
     for size, times in Counter(sizes).items():
         steps = size * (2 * np.arange(times + 1) - times)
-        if len(possible) * len(steps) > MOST_SUMS:
+        if len(possible) * len(steps) > MAX_SUMS:
             break
         possible, places = np.unique(np.add.outer(possible, steps), return_inverse=True)
         each = np.multiply.outer(weights, binom.pmf(np.arange(times + 1), times, 0.5))

@@ -17,7 +17,7 @@ MARGIN = 0.1
 #: Level of each of the two tests, so the interval is one of 90 %.
 LEVEL = 2 * ALPHA
 #: More pairs than this are not looked for.
-_MOST_PAIRS = 10_000_000
+_MAX_PAIRS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def _pairs_needed(
         interval = _difference(accuracy, independent(pairs), published, half)
         return _verdict(interval, margin) != "inconclusive"
 
-    if not decides(_MOST_PAIRS):
+    if not decides(_MAX_PAIRS):
         return None
-    low, high = 1, _MOST_PAIRS
+    low, high = 1, _MAX_PAIRS
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if decides(middle) else (middle + 1, high)

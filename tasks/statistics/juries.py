@@ -24,7 +24,7 @@ _Jury = tuple[tuple[int, ...], float | None]
 #: Sources are divided into up to this number of folds.
 FOLDS = 10
 #: Among more evaluators the best jury is sought among the most accurate ones.
-MOST_SEARCHED = 12
+MAX_SEARCHED = 12
 #: Penalty of the squared weights: a prior that votes say little.
 RIDGE = 1.0
 
@@ -155,7 +155,7 @@ def searched_members(ballots: Ballots) -> list[int]:
     """Return the places of the evaluators among which juries are sought, in their order."""
     accuracy = ballots.votes.sum(axis=0)
     places = sorted(range(len(ballots.members)), key=lambda place: (-accuracy[place], place))
-    return sorted(places[:MOST_SEARCHED])
+    return sorted(places[:MAX_SEARCHED])
 
 
 def best_juries(
@@ -163,7 +163,7 @@ def best_juries(
 ) -> tuple[BestJury, ...]:
     """Return the best jury by majority for each size, over all juries of that size.
 
-    Equal accuracies go to the cheaper one. Of more than :data:`MOST_SEARCHED` evaluators, only the most
+    Equal accuracies go to the cheaper one. Of more than :data:`MAX_SEARCHED` evaluators, only the most
     accurate take part.
 
     Parameters

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from storage_schemas.pair import Interval
 
 #: Minimum intersection over union for two intervals to count as the same place.
-LEAST_OVERLAP = 0.5
+MIN_OVERLAP = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class LocalisationSummary:
 
 
 def localise(
-    named: Iterable[Interval], truth: Iterable[Interval], least_overlap: float = LEAST_OVERLAP
+    named: Iterable[Interval], truth: Iterable[Interval], least_overlap: float = MIN_OVERLAP
 ) -> Localisation:
     """Return how well named intervals fit the degraded ones.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from storage_schemas.judgements import Order
-from tasks.statistics.cells import LEAST_SHARE
+from tasks.statistics.cells import MIN_SHARE
 from tasks.statistics.intervals import (
     ALPHA,
     ClusteredInterval,
@@ -158,7 +158,7 @@ def majority_curve(pairs: Sequence[RepeatedPair]) -> tuple[MajorityPoint, ...]:
     if not pairs:
         return ()
     counts = sorted(one.repeats for one in pairs)
-    most = counts[math.floor((1 - LEAST_SHARE) * len(counts) + 1e-9)]
+    most = counts[math.floor((1 - MIN_SHARE) * len(counts) + 1e-9)]
     held = [one for one in pairs if one.repeats >= most]
     sources = [one.pair.source_id for one in held for _ in one.answers]
     points = []

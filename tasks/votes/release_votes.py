@@ -166,7 +166,8 @@ def read_release_votes(
     every = [vote for vote in store.votes(campaigns) if check_of(vote.pair_id)[0] in pairs]
     asked = {vote.campaign for vote in every}
     rule = rule or _rule_of_campaigns(release, store, asked)
-    unanswered = {pair_id for name in asked for pair_id in store.unanswered(name)}
+    shown = campaigns or store.with_rules()
+    unanswered = {pair_id for name in shown for pair_id in store.unanswered(name)}
     votes = [vote for vote in every if vote.pair_id in pairs]
     gold = {vote.pair_id for vote in votes if vote.gold}
     votes = counting(votes, store.decisions(campaigns), rule)

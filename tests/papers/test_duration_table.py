@@ -15,7 +15,7 @@ from tests.papers.tables import printed, rows
 RHO = {cell: float(text) for cell, text in printed("table7", "rho").items()}
 ASPECTS = list(dict.fromkeys(aspect for _, aspect in RHO))
 PAIRS_PER_BIN = 20
-LONGEST_S = 10486
+MAX_S = 10486
 
 
 @cache
@@ -72,7 +72,7 @@ def test_hundred_second_bins_make_no_significance_on_average() -> None:
     """The paper's words about the mean p hold for every number of 100-s bins that there can be."""
     initial = {row["aspect"]: int(row["initial"]) for row in rows("table3") if row["aspect"] != "total"}
     least = min(ceil(count / PAIRS_PER_BIN) for count in initial.values())
-    most = ceil(LONGEST_S / 100)
+    most = ceil(MAX_S / 100)
     assert (least, most) == (17, 105)
     means = [mean_p(bins) for bins in range(least, most + 1)]
     assert means == sorted(means, reverse=True)

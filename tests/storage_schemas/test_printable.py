@@ -61,7 +61,7 @@ def test_listings_logs_and_json_show_names_escaped(
 ) -> None:
     terminal.say(NAME)
     terminal.tell(NAME)
-    terminal.console().print(terminal.table(NAME, ["video"], [[NAME]]))
+    terminal.say(terminal.Grid(NAME, ("video",), [(NAME,)]))
     terminal.print_json({"name": NAME})
     printed = capsys.readouterr()
     assert printed.out.count(SHOWN) == 3

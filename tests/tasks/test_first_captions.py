@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.first_captions import CaptionParameters, Film, clip_bounds, cut
+from storage_schemas.errors import Reason, SetAside
+from tasks.first_captions import CaptionParameters, Film, clip_bounds, cut, find_films, write_captions
+from tasks.sources.clips import CaptionLine
 
 
 @given(
@@ -41,3 +43,22 @@ def test_a_cut_begins_a_clip(ffmpeg: str, tmp_path: Path) -> None:
     clips = cut(film, CaptionParameters(longest_s=60)).clips
     assert [clip.start_s for clip in clips] == pytest.approx([0.0, 3.25, 5.75], abs=0.001)
     assert clips[-1].end_s == pytest.approx(8.25)
+
+
+def test_write_captions_leaves_a_file_that_an_editor_has_just_emptied(tmp_path: Path) -> None:
+    clip = CaptionLine(0.0, 4.0, "", "")
+    film = Film("a.mp4", tmp_path / "a.mp4", tmp_path / "a.jsonl", (clip,))
+    film.captions.write_text("")
+    with pytest.raises(SetAside, match=r"a\.jsonl is empty, and had clips"):
+        write_captions(film, {clip: "A ball."})
+    assert film.captions.read_text() == ""
+
+
+def test_find_films_refuses_captions_behind_a_link_that_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").write_text("")
+    videos = tmp_path / "videos"
+    videos.mkdir()
+    (videos / "a.mp4").write_bytes(b"film")
+    (videos / "a.jsonl").symlink_to(tmp_path / "out.jsonl")
+    ((location, problem),) = find_films(videos)
+    assert (location, problem.reason) == ("a.mp4", Reason.UNSAFE_PATH)

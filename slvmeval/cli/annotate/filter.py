@@ -96,7 +96,7 @@ def filter_(
         f"release {filtered.release.name}, version {filtered.release.version}: "
         f"{final} of {initial} pairs, {what}",
     )
-    if rows[-1].undecided or controls.get(FilterVerdict.UNDECIDED):
+    if any(one.verdict is FilterVerdict.UNDECIDED for one in people.outcomes):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 

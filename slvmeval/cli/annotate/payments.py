@@ -17,6 +17,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import one_campaign, opened_desk
 from slvmeval.cli.annotate.exchange import CampaignArgument
 from slvmeval.cli.declared import CommandGroup, refuse
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +94,7 @@ def _list_codes(options: PaymentsOptions) -> None:
         typer.echo(table, nl=False)
         return
     write_atomic(file, table.encode("utf-8", "replace"))
-    terminal.say(f"{len(workers)} workers of campaign {name} in {file}")
+    terminal.say(f"{count_text(len(workers), 'worker')} of campaign {name} in {file}")
 
 
 def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
@@ -123,9 +124,9 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
     new = [one.worker for one in found.unknown if one.standing != Standing.EXCLUDED]
     digits = decimals(settings.currency)
     terminal.say(
-        f"{len(submissions)} submissions of {platform}: {len(found.approve)} to approve, "
-        f"{len(found.bonuses)} bonuses, {len(found.unanswered)} without an answer; "
-        f"{len(found.unknown)} workers with a session that {platform} does not know"
+        f"{count_text(len(submissions), 'submission')} of {platform}: {len(found.approve)} to approve, "
+        f"{len(found.bonuses)} to get a bonus, {len(found.unanswered)} without an answer; "
+        f"{count_text(len(found.unknown), 'worker')} with a session that {platform} does not know"
     )
     if options.dry_run:
         return
@@ -138,7 +139,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
     }
     for file, lines in tables.items():
         write_atomic(out / file, "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
-    terminal.say(f"{len(new)} workers excluded; {' and '.join(tables)} are in {out}")
+    terminal.say(f"{count_text(len(new), 'worker')} excluded; {' and '.join(tables)} are in {out}")
 
 
 def _earnings(desk: Desk, settings: Campaign) -> dict[str, float]:

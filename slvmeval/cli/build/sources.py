@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -14,7 +15,8 @@ from pydantic import Field
 from flows.parameters import DryRun, Given, ModelFolders, OwnPrompts, SiteParameters
 from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
-from slvmeval.cli.declared import CommandGroup
+from slvmeval.cli.declared import CommandGroup, refuse
+from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
     from infra.profile import Profile
@@ -132,8 +134,12 @@ def scan(
 def _next(kind: str, root: str, reasons: list[str]) -> list[str]:
     """Return the next command for a data set, by what is wrong with its sources."""
     if kind == "folder" and {"captions_missing", "captions_empty"} & {*reasons}:
-        return [f"next: slvmeval sources caption {root}"]
-    return [f"next: slvmeval build --dry-run --sources {root} --store store"] if "" in reasons else []
+        return [f"next: slvmeval sources caption {shlex.quote(root)}"]
+    return (
+        [f"next: slvmeval build --dry-run --sources {shlex.quote(root)} --store store"]
+        if "" in reasons
+        else []
+    )
 
 
 class CaptionOptions(SiteParameters):
@@ -189,6 +195,11 @@ def caption(
     from tasks.llm.prompt_files import prompt_text, require_prompts
     from tasks.sources.registry import open_sources
 
+    if options.server:
+        refuse(options, "only for a model in this process, without --server", "dtype", "model_folders")
+    elif not options.model:
+        unused = ("frames", "answer_tokens", "dtype", "model_folders", "prompts")
+        refuse(options, "only with --server or --model", *unused)
     data_set, site = source_root(options.root, "FOLDER"), options.site()
     if data_set.kind != "folder":
         raise UserInputError(f"FOLDER {options.root}: only a folder of videos is captioned, folder:PATH")
@@ -280,7 +291,9 @@ def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParame
 def _describe(
     captioner: Captioner, films: list[Film], blank: dict[str, int], problems: dict[str, str], quiet: bool
 ) -> None:
-    """Describe all clips; `blank` is counted down, and `problems` has the first reason of each film."""
+    """Describe all clips; `blank` is counted again, and `problems` has the first reason of each film."""
+    from storage_schemas.errors import SetAside
+    from tasks.first_captions import count_blank
     from tasks.llm.questions import Unanswered
 
     total = sum(blank.values())
@@ -292,11 +305,15 @@ def _describe(
             done += 1
             if isinstance(result, Unanswered):
                 problems.setdefault(film.location, result.message)
-            else:
-                blank[film.location] -= 1
             step(done, total, film.location)
 
         captioner.describe(films, on_clip)
+    # as the files are now, which a user may have edited
+    for film in films:
+        try:
+            blank[film.location] = count_blank(film)
+        except SetAside as problem:
+            problems.setdefault(film.location, problem.message)
 
 
 def _show_captioned(
@@ -325,22 +342,26 @@ def _show_captioned(
         if name not in known
     ]
     left = sum(blank.values())
-    scan = f"next: slvmeval sources scan folder:{folder}"
+    scan = f"next: slvmeval sources scan {shlex.quote(f'folder:{folder}')}"
     if not rows:
         lines = [f"all videos in {folder} have captions", scan]
+    elif not films:
+        lines = ["no video could be captioned: see the problems above"]
     elif options.dry_run:
         asked = 0 if captioner is None else left
         pictures = f" of up to {options.frames} pictures each, to {captioner.model}" if captioner else ""
-        lines = [f"dry run: {asked} requests{pictures}; nothing was written"]
+        lines = [f"dry run: {count_text(asked, 'request')}{pictures}; nothing was written"]
     elif captioner is None:
         lines = [
-            f"{left} clips have a blank caption: write a few sentences for each into the files above, or let "
-            "a model do it (--server or --model)",
+            f"{count_text(left, 'blank caption')}: write a few sentences for each into the files above, or "
+            "let a model do it (--server or --model)",
             f"a caption that suits all aspects: {EXAMPLE}",
             scan,
         ]
     elif left:
-        lines = [f"{left} clips have no caption yet: run the same command again, or write them yourself"]
+        lines = [
+            f"{count_text(left, 'caption')} still missing: run the same command again, or write them yourself"
+        ]
     else:
         lines = ["read the captions and correct them: a model wrote them", scan]
     columns = ("video", "clips", "blank", "captions", "problem")

@@ -61,6 +61,8 @@ def doctor(options: DoctorOptions) -> None:
         return
     if options.everything:
         refuse(options, "not with --all, which is about every recipe", "recipe", "changes")
+    if options.recipe is None:
+        refuse(options, "only with --recipe or --gpu", "changes")
     refuse(options, "only with --gpu", "direct")
     refuse(options, "only with --gpu or --script", "pool")
     from slvmeval.cli.doctor.checks import run_checks

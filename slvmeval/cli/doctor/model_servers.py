@@ -20,7 +20,7 @@ from tasks.llm.vision_models import VLM_MODELS
 
 #: Seconds that a server may take for its answer, which includes reasoning and its first compilation.
 PATIENCE_S = 120.0
-_MOST_TOKENS = 2048
+_MAX_TOKENS = 2048
 #: Side of the picture in pixels, and its colour.
 _SIDE, _RED = 64, (200, 20, 20)
 
@@ -179,7 +179,7 @@ def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
             ChatRequest(
                 messages=({"role": "user", "content": parts if picture else text},),
                 answer_schema=schema,
-                sampling=Sampling(most_tokens=_MOST_TOKENS),
+                sampling=Sampling(most_tokens=_MAX_TOKENS),
             )
         )
     finally:
@@ -188,7 +188,7 @@ def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
         raise _NoAnswer(answer.error)
     shown = repr(answer.text[:80])
     try:
-        _, said = whole_text(answer, _MOST_TOKENS, "tolerant")
+        _, said = whole_text(answer, _MAX_TOKENS, "tolerant")
         word = value_in(said, schema).value["answer"]
     except UnusableAnswer as problem:
         return answer.seconds, shown, str(problem)

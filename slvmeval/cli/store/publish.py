@@ -241,8 +241,8 @@ def export(
 
     More: `slvmeval export demo --store STORE --harness inspect-ai --out TASK`
     """
-    out = options.out  # LOCAL
-    packed = options.packed  # LOCAL
+    out = options.out
+    packed = options.packed
     import shutil
 
     from storage_schemas.errors import UserInputError

@@ -52,7 +52,7 @@ def status(
     Example: `slvmeval status --store STORE --watch`, `slvmeval status --open --store STORE`
     """
     if options.output != "table":
-        refuse(options, "not with --format, which is of one moment", "watch", "page")
+        refuse(options, "not with --format json or markdown, which show one moment", "watch", "page")
     if options.page:
         refuse(options, "not with --open", "watch")
         _open_page(options)

@@ -13,7 +13,7 @@ from slvmeval.web.annotation import problems
 from slvmeval.web.annotation.pages.render import render
 from slvmeval.web.annotation.pages.texts import instructed, texts
 from slvmeval.web.annotation.problems import Problem
-from slvmeval.web.annotation.prolific import LONGEST_TOKEN, PARAMETER
+from slvmeval.web.annotation.prolific import MAX_TOKEN_LENGTH, PARAMETER
 from slvmeval.web.annotation.security import address_of, too_many
 from slvmeval.web.annotation.sessions import BrowserSession, language_for
 from slvmeval.web.annotation.site import Site, site_of
@@ -41,7 +41,7 @@ def enter(request: Request, campaign: str) -> Response:
     site = site_of(request)
     study = site.campaign(campaign)
     parameters = {name: value for name, value in request.query_params.items() if value}
-    longest = {PARAMETER: LONGEST_TOKEN}
+    longest = {PARAMETER: MAX_TOKEN_LENGTH}
     if any(len(value) > longest.get(name, _MAX_CHARACTERS) for name, value in parameters.items()):
         raise Problem(400, RefusalReason.BAD_LINK.value, "this link was altered: open the one you were given")
     if not {"token", "PROLIFIC_PID", "workerId", PARAMETER} & set(parameters):

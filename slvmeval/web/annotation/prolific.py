@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 KEYS = "https://api.prolific.com/.well-known/study/jwks.json"
 PARAMETER = "prolific_token"
 #: Length of the longest token that is read; those of Prolific have about a thousand characters.
-LONGEST_TOKEN = 4000
+MAX_TOKEN_LENGTH = 4000
 #: Seconds after which keys are fetched again: Prolific asks for once a day.
 _KEEP_S = 24 * 3600.0
 #: Keys of an unknown name are asked for at most this often, whatever tokens are sent.

@@ -15,7 +15,7 @@ from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import money
 from tasks.annotation.desk.assignments import AnyAssignment, Assignment
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
-from tasks.annotation.pair_task import LONGEST_COMMENT, Place
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH, Place
 
 router = APIRouter(prefix="/c/{campaign}/task")
 
@@ -53,14 +53,14 @@ class Levelled(_Body):
     """The level of one video in one dimension."""
 
     value: Annotated[int, Field(ge=0, le=1000)]
-    comment: Annotated[str, Field(max_length=LONGEST_COMMENT)] = ""
+    comment: Annotated[str, Field(max_length=MAX_COMMENT_LENGTH)] = ""
 
 
 class Rated(_Body):
     """The rating of the damage."""
 
     rating: Literal["A", "B", "C"]
-    comment: Annotated[str, Field(max_length=LONGEST_COMMENT)] = ""
+    comment: Annotated[str, Field(max_length=MAX_COMMENT_LENGTH)] = ""
 
 
 @router.get("")

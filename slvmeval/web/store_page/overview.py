@@ -107,8 +107,8 @@ def release_page(store: Store, name: str, version: int) -> ReleasePage:
     return ReleasePage(
         release.name,
         about,
-        release.info["recipe"],
-        release.info["created_at"],
+        str(release.info.get("recipe", "")),
+        str(release.info.get("created_at", "")),
         [
             (aspect.replace("_", " "), row["built"], row["planned"])
             for aspect, row in release.summary().items()

@@ -18,7 +18,7 @@ from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import WORKERS, as_json, moment, plain_text
 from tasks.annotation.desk.viewing import checked_place
 from tasks.annotation.desk.votes import Votes
-from tasks.annotation.pair_task import LONGEST_COMMENT
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH
 
 
 class Answers:
@@ -93,10 +93,10 @@ class Answers:
         """Store the rating and return the vote; repeating the answer returns the same vote.
 
         An answer after the lease expired is accepted if the pair was not given to another worker, or still
-        needs votes. A comment is truncated to `LONGEST_COMMENT` characters.
+        needs votes. A comment is truncated to `MAX_COMMENT_LENGTH` characters.
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
-            words = plain_text(comment, LONGEST_COMMENT)
+            words = plain_text(comment, MAX_COMMENT_LENGTH)
             if rating not in get_args(Rating):
                 refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)

@@ -342,16 +342,19 @@ class Assignments:
         )
         connection.execute(ASSIGNMENTS.update().where(*which).values(lapsed=True))
 
-    def close(self, connection: Connection, campaign: str, votes: Iterable[Vote]) -> None:
-        """Close the open assignments that were answered elsewhere."""
+    def close(self, connection: Connection, campaign: str, votes: Iterable[Vote]) -> list[str]:
+        """Close the open assignments that were answered elsewhere, and return their ids."""
         answered = {(vote.worker, vote.pair_id) for vote in votes}
         query = select(ASSIGNMENTS.c.assignment, ASSIGNMENTS.c.worker, ASSIGNMENTS.c.pair_id).where(
             ASSIGNMENTS.c.campaign == campaign, ASSIGNMENTS.c.state.in_(OPEN_STATES)
         )
         # few are open, but a file may contain very many answers
-        for row in connection.execute(query).all():
-            if (row.worker, row.pair_id) in answered:
-                self.change(connection, row.assignment, state="closed")
+        closed = [
+            row.assignment for row in connection.execute(query) if (row.worker, row.pair_id) in answered
+        ]
+        for assignment in closed:
+            self.change(connection, assignment, state="closed")
+        return closed
 
     def value(
         self,

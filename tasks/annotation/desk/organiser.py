@@ -36,13 +36,14 @@ from tasks.annotation.desk.tables import (
     plain_text,
 )
 from tasks.annotation.desk.votes import Votes, change_tasks
+from tasks.annotation.pair_task import PairTask
 from tasks.annotation.rating_task import AnyTask, read_task
 
 #: Bytes of a token, so that it cannot be guessed.
 _TOKEN_BYTES = 18
 MAX_INVITATIONS = 100_000
 #: Maximum length of a stored note on a decision, in characters.
-LONGEST_NOTE = 4000
+MAX_NOTE_LENGTH = 4000
 
 
 @dataclass(frozen=True)
@@ -338,7 +339,7 @@ class Organiser:
             If the worker neither entered the campaign nor voted in it, the note is empty, or somebody else
             has decided since.
         """
-        words = plain_text(note, LONGEST_NOTE).strip()
+        words = plain_text(note, MAX_NOTE_LENGTH).strip()
         if not words:
             raise UserInputError("give the reason in a note: the worker may ask for it")
         with self._database.write() as connection:
@@ -445,3 +446,7 @@ def _check_given(campaign: Campaign, given: list[AnyTask]) -> None:
     missing = [pair for pair in campaign.gold_pairs if pair not in count]
     if missing:
         raise UserInputError(f"gold_pairs: {missing[0]} is not among the tasks of {campaign.name}")
+    gold = set(campaign.gold_pairs)
+    controls = [task.id for task in given if isinstance(task, PairTask) and task.control and task.id in gold]
+    if controls:
+        raise UserInputError(f"gold_pairs: {controls[0]} is a control, in which no side is better")

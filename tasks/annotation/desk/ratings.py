@@ -20,11 +20,11 @@ from tasks.annotation.desk.rating_assignment import ONLY
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, VOTES, WORKERS, moment, plain_text
 from tasks.annotation.desk.votes import Votes
-from tasks.annotation.pair_task import LONGEST_COMMENT
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH
 from tasks.annotation.rating_task import VideoRating
 
 #: Maximum length of a checker's note, in characters.
-LONGEST_CHECK_NOTE = 1000
+MAX_CHECK_NOTE_LENGTH = 1000
 
 
 class Verdict(StrEnum):
@@ -80,10 +80,10 @@ class Ratings:
         """Store the level and return the rating; repeating the answer returns the same rating.
 
         The video must have been played as far as the campaign demands. A comment is truncated to
-        `LONGEST_COMMENT` characters.
+        `MAX_COMMENT_LENGTH` characters.
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
-            words = plain_text(comment, LONGEST_COMMENT)
+            words = plain_text(comment, MAX_COMMENT_LENGTH)
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
             assignment = self._assignments.rating(connection, settings, row)
             task = assignment.task
@@ -156,7 +156,7 @@ class Ratings:
         UserInputError
             If a rating is no longer there as it was seen, or one is sent back without a note.
         """
-        words = plain_text(note, LONGEST_CHECK_NOTE).strip()
+        words = plain_text(note, MAX_CHECK_NOTE_LENGTH).strip()
         if verdict is Verdict.SENT_BACK and not words:
             raise UserInputError("write what the rater should look at again: the rater reads it")
         with self._database.write() as connection:

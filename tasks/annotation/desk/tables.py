@@ -23,8 +23,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-#: Increases with every change of a table after a release.
-TABLES_VERSION = 1
+#: Increases with every change of a table.
+TABLES_VERSION = 2
 
 METADATA = MetaData()
 

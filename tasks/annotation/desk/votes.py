@@ -90,8 +90,10 @@ class Votes:
             _check_campaign(settings, given)
             new, imported = self._sorted_out(connection, campaign, given)
             if new:
-                self._assignments.close(connection, campaign, new)
+                closed = self._assignments.close(connection, campaign, new)
                 self.store(connection, settings, new)
+                # a late answer that is in the file is paid as an answer
+                self._extras.withdraw(connection, campaign, closed)
             counts = {
                 name: value if isinstance(value, int) else len(value)
                 for name, value in asdict(imported).items()

@@ -28,7 +28,7 @@ CHECK_TRIES = 2
 CHECK_CHOICES = 4
 #: The platform of our own links.
 LINK = "link"
-_LONGEST_WORD = 200
+_MAX_WORD_LENGTH = 200
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ class Workers:
                 "campaign": campaign,
                 "worker": worker,
                 "platform": platform,
-                "study": plain_text(study, _LONGEST_WORD),
-                "session": plain_text(session, _LONGEST_WORD),
+                "study": plain_text(study, _MAX_WORD_LENGTH),
+                "session": plain_text(session, _MAX_WORD_LENGTH),
                 "language": "",
                 "entered_at": self._database.now(),
                 "consented_at": "",
@@ -252,7 +252,7 @@ class Workers:
     def refuse_unchecked(self, session: WorkerSession) -> None:
         """Refuse a worker who has not shown to have understood the instructions."""
         if session.check == "failed":
-            refuse(RefusalReason.SCREENED_OUT, "the question about the instructions was not answered rightly")
+            refuse(RefusalReason.SCREENED_OUT, "the question about the instructions had no correct answer")
         if not session.check:
             refuse(RefusalReason.CHECK_FIRST, "answer the question about the instructions first")
 

@@ -27,9 +27,9 @@ from tasks.annotation.desk.desk import Desk
 from tasks.annotation.exchange.mapping import CHOICES, DEFAULT_PLATFORM, AnswerField, AnswerMapping
 from tasks.annotation.exchange.rows import AnswerRow, read_answers
 from tasks.annotation.exchange.task_table import Slot, Slots
-from tasks.annotation.pair_task import LONGEST_COMMENT, PairTask
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH, PairTask
 
-_LONGEST_IDENTITY = 200
+_MAX_IDENTITY_LENGTH = 200
 #: Replaces bytes that could not be decoded: the encoding is wrong, or the file is damaged.
 _DAMAGED = "\ufffd"
 
@@ -97,9 +97,9 @@ class VoteReader:
         pair_id, first = self._pair(fields)
         task = self.tasks[pair_id]
         platform = fields.get("platform") or DEFAULT_PLATFORM
-        if len(fields["worker"]) > _LONGEST_IDENTITY:
+        if len(fields["worker"]) > _MAX_IDENTITY_LENGTH:
             raise UnusableRow(
-                LeftOutReason.UNKNOWN_VALUE, f"the worker's id has over {_LONGEST_IDENTITY} characters"
+                LeftOutReason.UNKNOWN_VALUE, f"the worker's id has over {_MAX_IDENTITY_LENGTH} characters"
             )
         try:
             worker = self.worker_of(platform, fields["worker"])
@@ -130,7 +130,7 @@ class VoteReader:
                     for name in ("preference_s", "total_s", "watched_s")
                 },
                 "pair_duration_s": task.videos_s,
-                "comment": fields.get("comment", "")[:LONGEST_COMMENT],
+                "comment": fields.get("comment", "")[:MAX_COMMENT_LENGTH],
                 **{name: self._time(name, fields.get(name, "")) for name in ("opened_at", "at")},
             }
         )

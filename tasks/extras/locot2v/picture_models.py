@@ -21,7 +21,7 @@ from tasks.scoring.judges.local_models import HubSource, version_of
 #: Kinds of model that give features of pictures.
 PICTURE_KINDS = ("picture-features", "clip")
 #: Maximum frames of a video whose features are stored; those of longer videos are computed each time.
-MOST_KEPT = 20_000
+MAX_KEPT = 20_000
 #: Number of frames that are decoded and held at once.
 BATCH = 32
 _AT_ONCE = 1024
@@ -137,10 +137,10 @@ def feature_rows(
 ) -> Iterator[Rows]:
     """Yield the features of frames in order, a few hundred rows at a time.
 
-    Up to `MOST_KEPT` frames are cached. Longer videos are not, so that memory does not grow with their
+    Up to `MAX_KEPT` frames are cached. Longer videos are not, so that memory does not grow with their
     length.
     """
-    if len(places) <= MOST_KEPT:
+    if len(places) <= MAX_KEPT:
         for start in range(0, len(places), _AT_ONCE):
             some = places[start : start + _AT_ONCE]
             yield cache.compute_missing(side, some, feature, batch=BATCH).rows

@@ -116,7 +116,7 @@ class KeptSteps:
 def _kept(video: Side) -> bool:
     """Return whether the steps of a video are stored; for longer videos each dimension computes its own
     number."""
-    return len(video) - 1 <= picture_models.MOST_KEPT
+    return len(video) - 1 <= picture_models.MAX_KEPT
 
 
 class Measurement:

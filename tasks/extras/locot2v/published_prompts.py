@@ -42,7 +42,7 @@ LOST: Mapping[str, str] = {
         (f"questions on {name}" for name in ATTRIBUTES.values()), "that attribute cannot be scored"
     ),
 }
-_MOST_EVENTS = 500
+_MAX_EVENTS = 500
 
 
 @dataclass
@@ -133,7 +133,7 @@ def _events(given: Any) -> list[dict[str, str]]:
         return []
     renamed = [{**one, "camera": one.get("camera motion", one.get("camera", ""))} for one in given]
     try:
-        events = read_events([{name: one.get(name, "") for name in FIELDS} for one in renamed], _MOST_EVENTS)
+        events = read_events([{name: one.get(name, "") for name in FIELDS} for one in renamed], _MAX_EVENTS)
     except NotJudged:
         # counted as missing: incomplete events would shift all matches
         return []

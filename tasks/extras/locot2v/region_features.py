@@ -27,7 +27,7 @@ from tasks.scoring.features import FeatureCache, FrameFeature, Rows
 #: Masks of a frame, ``(k, H, W)``.
 Masks = NDArray[np.bool_]
 #: Number of the best boxes of a frame, each with left, top, right, bottom and score.
-MOST_BOXES = 8
+MAX_BOXES = 8
 _NUMBERS = 5
 #: Number of frames that are decoded and held at once.
 BATCH = 8
@@ -37,7 +37,7 @@ class Boxes(FrameFeature):
     """Boxes of a phrase in a frame, shared by the dimensions of subjects and of backgrounds."""
 
     name = "boxes"
-    width = MOST_BOXES * _NUMBERS
+    width = MAX_BOXES * _NUMBERS
 
     def __init__(self, detector: VisualModel, phrase: str, settings: ConsistencySettings) -> None:
         self._detector, self._phrase, self._settings = detector, phrase, settings
@@ -67,8 +67,8 @@ class Boxes(FrameFeature):
 
 def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
     """Return the best boxes as a row."""
-    row = np.zeros((MOST_BOXES, _NUMBERS), np.float32)
-    for place, box in enumerate(boxes[:MOST_BOXES]):
+    row = np.zeros((MAX_BOXES, _NUMBERS), np.float32)
+    for place, box in enumerate(boxes[:MAX_BOXES]):
         row[place] = box.left, box.top, box.right, box.bottom, box.score
     return row.ravel()
 

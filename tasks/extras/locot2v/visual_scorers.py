@@ -33,7 +33,7 @@ from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, Scorer, SuitePrompt, SuiteVideo
 
 #: Maximum number of cuts in the details of a score.
-_MOST_CUTS = 200
+_MAX_CUTS = 200
 
 
 class FeatureScorer(VisualScorer):
@@ -128,7 +128,7 @@ class TransitionSmoothness(FeatureScorer):
             return np.concatenate(rows).astype(np.float64)
 
         at_cuts = transitions(side, find_cuts(side, self._cuts), features_of, self._flow, self._transitions)
-        cuts = [{"frame": one.place, "smoothness": one.smoothness} for one in at_cuts[:_MOST_CUTS]]
+        cuts = [{"frame": one.place, "smoothness": one.smoothness} for one in at_cuts[:_MAX_CUTS]]
         details = {"cuts": cuts, "flow": self._flow.details()}
         return Measurement(transition_smoothness(at_cuts), details, self._pictures.name)
 

@@ -13,7 +13,7 @@ from tasks.scoring.suites.base import SuitePrompt
 #: Words of one step of the table of lengths.
 STEP = 50
 #: Words of the table of words.
-MOST_WORDS = 80
+MAX_WORDS = 80
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 #: English words that say nothing of what a prompt is about.
 _FUNCTION_WORDS = frozenset(
@@ -40,7 +40,7 @@ def counted_words(prompts: Sequence[SuitePrompt]) -> list[tuple[str, int]]:
         for word in _WORD.findall(prompt.text.lower())
         if len(word) > 1 and word not in _FUNCTION_WORDS
     )
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS]
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS]
 
 
 def length_table(suites: Mapping[str, Sequence[SuitePrompt]]) -> Table:
@@ -69,6 +69,6 @@ def word_table(suites: Mapping[str, Sequence[SuitePrompt]]) -> Table:
         "Frequent words",
         (Column("word", "word"), Column("count", "count", "count")),
         tuple({"word": word, "count": count} for word, count in words),
-        f"The {MOST_WORDS} most frequent words of all prompts, without English function words.",
+        f"The {MAX_WORDS} most frequent words of all prompts, without English function words.",
         "" if words else "The prompts have no words.",
     )

@@ -96,7 +96,7 @@ def one_line(text: str) -> str:
 
 
 #: Maximum length of a person's text in characters, many times that of a prompt.
-MOST_TEXT = 50_000
+MAX_TEXT = 50_000
 
 
 class Draft(Frozen):
@@ -294,8 +294,8 @@ class Project:
         clean = "\n".join(line.rstrip() for line in plain.split("\n"))
         if verdict == "accepted" and not clean:
             raise UserInputError(f"{prompt_id}: the text is empty: write it, or leave the prompt out")
-        if len(clean) > MOST_TEXT or len(by) > MOST_TEXT or len(note) > MOST_TEXT:
-            raise UserInputError(f"{prompt_id}: the text has more than {MOST_TEXT} characters")
+        if len(clean) > MAX_TEXT or len(by) > MAX_TEXT or len(note) > MAX_TEXT:
+            raise UserInputError(f"{prompt_id}: the text has more than {MAX_TEXT} characters")
         made = Review(
             prompt_id=prompt_id,
             draft=draft,

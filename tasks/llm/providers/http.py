@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 from storage_schemas.proxies import is_near
-from tasks.llm.exchange import MOST_BODY_BYTES
+from tasks.llm.exchange import MAX_BODY_BYTES
 from tasks.llm.servers import ChatServer
 
 _CONNECT_S = 10.0
@@ -17,7 +17,7 @@ class TooLarge(Exception):
     """The response to a request is larger than what is read of one."""
 
     def __init__(self) -> None:
-        size = MOST_BODY_BYTES >> 20
+        size = MAX_BODY_BYTES >> 20
         super().__init__(f"the response is larger than {size} MiB, so it was not read to its end")
 
 
@@ -47,7 +47,7 @@ class _Client(httpx2.AsyncClient):
         try:
             async for part in response.aiter_bytes():
                 body += part
-                if len(body) > MOST_BODY_BYTES:
+                if len(body) > MAX_BODY_BYTES:
                     raise TooLarge
         finally:
             await response.aclose()

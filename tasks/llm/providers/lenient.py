@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 #: More tokens than any request has; a greater count is a server's mistake.
-_MOST_TOKENS = 100_000_000
+_MAX_TOKENS = 100_000_000
 
 
 def json_of(body: str | bytes) -> Any:
@@ -53,7 +53,7 @@ def count_at(value: Any, *path: str) -> int | None:
     [7, 11, None, None, None, None]
     """
     found = at(value, *path)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= _MOST_TOKENS:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= _MAX_TOKENS:
         return None
     return math.ceil(found)
 

@@ -40,7 +40,7 @@ WEIGHT = 2.5
 #: Name of Jina CLIP's server in profiles and in its announcement.
 JINA_SERVER = "jina-clip-v2"
 #: Number of prompts whose embedding is kept.
-_MOST_PROMPTS = 512
+_MAX_PROMPTS = 512
 #: Frames decoded and held at once.
 _BATCH = 32
 
@@ -137,7 +137,7 @@ class ClipScore(PointwiseScorer):
                 row = encoder.texts([fitted.text], fitted.most_tokens)[0]
                 known = self._prompts[prompt] = (fitted, row.astype(np.float64))
             self._prompts.move_to_end(prompt)
-            while len(self._prompts) > _MOST_PROMPTS:
+            while len(self._prompts) > _MAX_PROMPTS:
                 self._prompts.popitem(last=False)
             return known
 

@@ -44,7 +44,7 @@ from tasks.scoring.judges.vlm import FrameJudge, SaysWhere
 #: How long the first request of a batch waits for others, seconds: they are prepared in other threads.
 _GATHERING_S = 0.2
 #: Texts whose number of tokens is kept.
-_MOST_TEXTS = 64
+_MAX_TEXTS = 64
 
 
 class LocalVlm(Frozen):
@@ -326,7 +326,7 @@ class LocalJudge(FrameJudge):
     def _text_tokens(self, text: str) -> int:
         with self._lock:
             if text not in self._counted:
-                while len(self._counted) >= _MOST_TEXTS:
+                while len(self._counted) >= _MAX_TEXTS:
                     self._counted.popitem(last=False)
                 self._counted[text] = self._source.model().text_tokens(self._system + text) + self._around
             return self._counted[text]

@@ -20,7 +20,7 @@ from tasks.scoring.judges.frame_choice import FrameChoice, FrameLimit, FramePoli
 from tasks.scoring.judges.frame_images import image_size, video_parts, whole_video_parts, with_times
 
 #: Gemini takes requests below 100 MB; the rest is for the texts.
-MOST_INLINE_BYTES = 95_000_000
+MAX_INLINE_BYTES = 95_000_000
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,9 @@ def _addresses(parts: Iterable[dict[str, Any]]) -> list[str]:
 
 def _check_size(addresses: Sequence[str]) -> None:
     size = sum(len(address) for address in addresses)
-    if size > MOST_INLINE_BYTES:
+    if size > MAX_INLINE_BYTES:
         raise NotJudged(
             Failure.CONTEXT_TOO_LONG,
             f"the videos have {size_text(size)} in base64, a request to Gemini takes "
-            f"{size_text(MOST_INLINE_BYTES)} of them: reduce image_side, or write frames_as=images",
+            f"{size_text(MAX_INLINE_BYTES)} of them: reduce image_side, or write frames_as=images",
         )

@@ -22,7 +22,7 @@ from infra.slurm.scaling import (
 )
 
 NOW = 10_000.0
-LONGEST_S = 600.0
+MAX_S = 600.0
 
 
 @cache
@@ -41,7 +41,7 @@ one_job = st.builds(
     st.just("?"),
     *[st.booleans()] * 3,
     st.sampled_from([math.inf, *(NOW - s for s in (0.0, 10.0, 45.0, 60.0, 500.0))]),
-    st.sampled_from([None, *(NOW + s for s in (1.0, LONGEST_S - 1, LONGEST_S, 7000.0))]),
+    st.sampled_from([None, *(NOW + s for s in (1.0, MAX_S - 1, MAX_S, 7000.0))]),
 )
 queues = st.lists(one_job, max_size=8).map(
     lambda jobs: [replace(job, id=str(n)) for n, job in enumerate(jobs)]
@@ -74,7 +74,7 @@ def test_one_decision(pool: Pool, jobs: list[JobState], wanted: int, lately: int
         assert job.pending or NOW - job.idle_since >= pool.idle_s
     # those whose time is nearly over are given nothing new
     for job in jobs:
-        late = not job.pending and job.ends_at is not None and job.ends_at - NOW < LONGEST_S
+        late = not job.pending and job.ends_at is not None and job.ends_at - NOW < MAX_S
         assert (job.id in decision.drain) == (late and not job.draining)
     # enough stay, as far as there were enough
     live = [job for job in jobs if job.id not in draining]
@@ -90,7 +90,7 @@ def test_one_decision(pool: Pool, jobs: list[JobState], wanted: int, lately: int
 @given(pools, demands.filter(bool), st.integers(1, 6))
 def test_expiring_jobs_are_replaced_while_there_is_demand(pool: Pool, wanted: int, count: int) -> None:
     count = min(count, pool.maximum)
-    late = [JobState(str(n), busy=True, ends_at=NOW + LONGEST_S - 1) for n in range(count)]
+    late = [JobState(str(n), busy=True, ends_at=NOW + MAX_S - 1) for n in range(count)]
     decision = decide(pool, wanted, wanted, late, NOW)
     assert set(decision.drain) == {job.id for job in late}
     needed = min(pool.maximum, max(pool.minimum, math.ceil(wanted / pool.processes)))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.slurm import commands
-from infra.slurm.cluster import MOST_ARRAY, SlurmCluster
+from infra.slurm.cluster import MAX_ARRAY, SlurmCluster
 from storage_schemas.errors import PrerequisiteError
 
 
@@ -46,7 +46,7 @@ class Jobs:
     [
         (4, 1000, [1, 1, 1, 1], 0),
         (5, 1000, [5], 0),
-        (1100, 2000, [MOST_ARRAY, 100], 0),
+        (1100, 2000, [MAX_ARRAY, 100], 0),
         # an array is refused as a whole
         (30, 3, [30, 1, 1, 1, 1], 1),
         (0, 1000, [], 0),

@@ -76,7 +76,7 @@ def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank
     said = run("sources", "caption", videos)
     path = videos / "a.jsonl"
     blank = lines(path)
-    assert f"{len(blank) + len(lines(videos / 'trip/b.jsonl'))} clips have a blank caption" in said.text
+    assert f"{len(blank) + len(lines(videos / 'trip/b.jsonl'))} blank captions: write" in said.text
     assert "next: slvmeval sources scan" in said.text
     assert f"a caption that suits all aspects: {EXAMPLE}" in said.text
     assert f"next: slvmeval sources caption {videos}" in run("sources", "scan", videos, code=3).out
@@ -90,11 +90,14 @@ def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank
     blank[1] |= {"caption": "Mine.", "note": 7}
     path.write_text(json.dumps(blank, indent=1), encoding="utf-8")
     # what the user writes during a run counts, too
+    saved = threading.Event()
 
     def reply(number: int, _: dict[str, Any]) -> Reply:
         if number == 0:
             edited = [blank[0] | {"caption": "Mine, too."}, *blank[1:]]
             path.write_text(json.dumps(edited), encoding="utf-8")
+            saved.set()
+        assert saved.wait(30), "answers come after the user's file is whole"
         return Reply(text=CAPTION)
 
     with FaultyServer(reply) as server:

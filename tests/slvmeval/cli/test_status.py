@@ -163,3 +163,12 @@ def test_watching_shows_the_pools_until_the_build_ends(
     monkeypatch.setattr("slvmeval.cli.store.status.time", SimpleNamespace(sleep=sleep))
     status("--watch")
     assert "last build: ended" in out.getvalue()
+
+
+def test_status_leaves_the_variable_of_the_annotation_database_alone(
+    store: Store, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLVMEVAL_ANNOTATION_DATABASE", "postgresql://db.example.org/desk")
+    run("status", "--store", store.root)
+    said = run("status", "--store", store.root, "--database", "sqlite:///other.sqlite", code=2)
+    assert "--database: only with --open" in said.err

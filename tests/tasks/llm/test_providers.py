@@ -19,8 +19,8 @@ from storage_schemas.model import ModelServer
 from tasks.llm.answers import ask
 from tasks.llm.chat import ChatClient
 from tasks.llm.exchange import (
-    MOST_BODY_BYTES,
-    MOST_TEXT,
+    MAX_BODY_BYTES,
+    MAX_TEXT,
     TOO_LARGE,
     ChatAnswer,
     ChatRequest,
@@ -195,7 +195,7 @@ def test_what_ends_the_run(provider: str, kind: str, error: type[Exception], say
 
 
 def test_what_is_this_requests_failure(provider: str) -> None:
-    cut, most, more = '{"bet', "x" * (MOST_TEXT + 1), "x" * (MOST_BODY_BYTES + 1)
+    cut, most, more = '{"bet', "x" * (MAX_TEXT + 1), "x" * (MAX_BODY_BYTES + 1)
     all_ = (Said(error="bad"), Said(cut, finish="length"), Said(most), Said(more))
     with saying(provider, *all_) as server:
         rejected, short, *long = (answer_of(server) for _ in all_)
@@ -203,7 +203,7 @@ def test_what_is_this_requests_failure(provider: str) -> None:
     assert short.finish_reason == "length"
     # an answer is kept up to a size
     assert [(len(answer.text), answer.finish_reason) for answer in long] == [
-        (MOST_TEXT, TOO_LARGE),
+        (MAX_TEXT, TOO_LARGE),
         (0, TOO_LARGE),
     ]
     assert len(server.seen) == len(all_), "none is asked again"

@@ -246,8 +246,8 @@ def test_what_may_not_be_redistributed_stays(
     command = ["export", "small", "--push", DEMO, "--store", str(small.store.root)]
     assert main([*command, "--public"]) == 1
     assert "Film secret two (academic use only)" in capsys.readouterr().err
-    assert main([*command, "--private"]) == 1
-    assert "leave out --private" in capsys.readouterr().err
+    assert main([*command, "--private"]) == 2
+    assert "not with --push" in capsys.readouterr().err
     assert not hub.repositories
 
 

@@ -15,7 +15,7 @@ from storage_schemas.judgements import PROBE_KEY, Judgement
 from storage_schemas.release import Release
 from tasks.publish.leaderboard import write_leaderboard
 from tasks.publish.submission import (
-    MOST_BYTES,
+    MAX_BYTES,
     Card,
     Submission,
     UsedPrices,
@@ -153,7 +153,7 @@ def test_scores_have_to_go_with_the_preference(release: Release, tmp_path: Path)
         (b"[]", "is invalid"),
         (b"null", "is invalid"),
         # a file without end is not read
-        (MOST_BYTES + 1, "the maximum for a submission"),
+        (MAX_BYTES + 1, "the maximum for a submission"),
         (None, r"odd.json cannot be read: No such file"),
     ],
     ids=range(11),
@@ -210,7 +210,7 @@ def board(release: Release, folder: Path, **refused: str) -> str:
 
 def test_a_leaderboard(release: Release, tmp_path: Path) -> None:
     page = board(release, tmp_path, **{"bad.json": "pair <x> is not in the release"})
-    assert page.count("<script>") == 1, "its own"
+    assert page.count("<script>") == 2, "the frame's and its own"
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert 'href="https://x.org/&#34;&gt;&lt;b&gt;"' in page
     assert "pair &lt;x&gt; is not in the release" in page

@@ -19,7 +19,7 @@ from storage_schemas.judgements import Failure
 from tasks.llm import meter
 from tasks.llm.providers.batches import Attempt
 from tasks.llm.usage import Prices
-from tasks.scoring.engine import MOST_DEATHS, CannotGoOn, Outcome, Work, batches
+from tasks.scoring.engine import MAX_DEATHS, CannotGoOn, Outcome, Work, batches
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
 from tests.tasks.scoring.kinds import ENGINE, HARNESSES, NAME, Harness, Script, limits, new_store
 
@@ -86,8 +86,8 @@ def test_a_refused_key_leaves_the_rest(paid: Harness, folder: Path) -> None:
 
 
 def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert meter.MOST_IN_A_ROW == 20
-    monkeypatch.setattr(meter, "MOST_IN_A_ROW", 3)
+    assert meter.MAX_IN_A_ROW == 20
+    monkeypatch.setattr(meter, "MAX_IN_A_ROW", 3)
     script = Script(plan=lambda n: None if n == 2 else paid.fault)
     work = paid.work(folder, script)
     paid.answer(work, paid.units(9))
@@ -133,7 +133,7 @@ def test_equal_rejections_without_an_answer_end_the_run(paid: Harness, folder: P
     script = Script(plan=lambda number: Failure.REFUSED)
     work = paid.work(folder, script)
     paid.answer(work, paid.units(40))
-    assert script.asked == list(range(meter.MOST_EQUAL_REJECTIONS))
+    assert script.asked == list(range(meter.MAX_EQUAL_REJECTIONS))
     assert "rejected 10 requests for the same reason, and answered none: " in stopped(work)
     # a server that answers some has nothing against the others in general
     script = Script(plan=lambda number: Failure.REFUSED if number else None)
@@ -253,7 +253,7 @@ def test_threads_answer_at_once(kind: Harness, folder: Path) -> None:
     assert sorted(script.asked) == list(range(12))
 
 
-@pytest.mark.parametrize("deaths", range(MOST_DEATHS + 1))
+@pytest.mark.parametrize("deaths", range(MAX_DEATHS + 1))
 def test_what_a_process_died_of_is_tried_alone_and_then_fails(
     kind: Harness, folder: Path, deaths: int
 ) -> None:
@@ -266,10 +266,10 @@ def test_what_a_process_died_of_is_tried_alone_and_then_fails(
             with_checksum('{"begun": "key3"}') + b"\n"
         )
     kind.answer(work, units)
-    assert sorted(script.asked) == [n for n in range(8) if n != 3 or deaths < MOST_DEATHS]
-    if 0 < deaths < MOST_DEATHS:
+    assert sorted(script.asked) == [n for n in range(8) if n != 3 or deaths < MAX_DEATHS]
+    if 0 < deaths < MAX_DEATHS:
         assert script.asked[-1] == 3, "last, and alone"
-    assert kind.known(work)["key3"] == ("internal_error" if deaths == MOST_DEATHS else "")
+    assert kind.known(work)["key3"] == ("internal_error" if deaths == MAX_DEATHS else "")
 
 
 # -- handed over now, collected later ------------------------------------------------------------------

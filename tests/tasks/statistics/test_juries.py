@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from tasks.statistics.juries import (
-    MOST_SEARCHED,
+    MAX_SEARCHED,
     RIDGE,
     Ballots,
     ballots_of,
@@ -112,8 +112,8 @@ def test_the_best_jury_for_a_price() -> None:
 
 def test_choosing_among_coins_is_optimistic_and_its_held_out_accuracy_is_not() -> None:
     rng = np.random.default_rng(4)
-    made = ballots(rng.choice([-1, 1], (150, MOST_SEARCHED + 2)), 50)
-    assert len(searched_members(made)) == MOST_SEARCHED
+    made = ballots(rng.choice([-1, 1], (150, MAX_SEARCHED + 2)), 50)
+    assert len(searched_members(made)) == MAX_SEARCHED
     best = best_juries(made, {}, 3)[-1]
     assert known(best.chosen.accuracy) > 0.6
     assert known(known(best.held_out).accuracy) < known(best.chosen.accuracy) - 0.05

@@ -85,7 +85,7 @@ class Stills:
             return self._cache[path, number]
 
 
-_LONGEST_NAME = 200
+_MAX_NAME_LENGTH = 200
 _CACHED = {"Cache-Control": "private, max-age=3600"}
 
 
@@ -166,13 +166,13 @@ def _router(desk: ReviewDesk) -> APIRouter:
     def save(
         secret: str,
         prompt_id: str,
-        draft: Annotated[str, Form(max_length=_LONGEST_NAME)],
-        csrf: Annotated[str, Form(max_length=_LONGEST_NAME)],
-        verdict: Annotated[str, Form(max_length=_LONGEST_NAME)],
+        draft: Annotated[str, Form(max_length=_MAX_NAME_LENGTH)],
+        csrf: Annotated[str, Form(max_length=_MAX_NAME_LENGTH)],
+        verdict: Annotated[str, Form(max_length=_MAX_NAME_LENGTH)],
         text: Annotated[str, Form()] = "",
-        by: Annotated[str, Form(max_length=_LONGEST_NAME)] = "",
+        by: Annotated[str, Form(max_length=_MAX_NAME_LENGTH)] = "",
         note: Annotated[str, Form()] = "",
-        seen: Annotated[str, Form(max_length=_LONGEST_NAME)] = "",
+        seen: Annotated[str, Form(max_length=_MAX_NAME_LENGTH)] = "",
     ) -> Response:
         let_in(secret, desk.secret)
         if not hmac.compare_digest(csrf.encode(), desk.csrf.encode()):

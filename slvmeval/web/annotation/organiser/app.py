@@ -38,7 +38,7 @@ from storage_schemas.votes import Standing
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.database import Clock, utc
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.desk.organiser import LONGEST_NOTE
+from tasks.annotation.desk.organiser import MAX_NOTE_LENGTH
 
 FILTERS = ("listed", "flagged", "excluded", "cleared")
 
@@ -73,8 +73,8 @@ def add_worker_pages(app: FastAPI) -> None:
             problem = "Choose whether to exclude or to clear the worker."
         elif not note:
             problem = "Write a note that explains the decision; the worker may ask for it."
-        elif len(note) > LONGEST_NOTE:
-            problem = f"The note has {len(note)} characters; the maximum is {LONGEST_NOTE}."
+        elif len(note) > MAX_NOTE_LENGTH:
+            problem = f"The note has {len(note)} characters; the maximum is {MAX_NOTE_LENGTH}."
         status = 422
         if not problem:
             try:
@@ -127,7 +127,7 @@ def _review(
         problem=problem,
         note=note,
         standing=standing,
-        longest_note=LONGEST_NOTE,
+        longest_note=MAX_NOTE_LENGTH,
     )
 
 

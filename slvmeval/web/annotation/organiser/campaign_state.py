@@ -161,7 +161,7 @@ class WorkerCounts:
     to_review
         Flagged by several indicators or careless, and not yet decided.
     understood, screened_out
-        Who answered the question before the first task rightly, and who failed both tries.
+        Who answered the question before the first task correctly, and who failed both tries.
     trained, latecomers, late_tasks
         Who trained, who came when there was no task, and who answered one that others had completed.
     """
@@ -183,7 +183,7 @@ class WorkerCounts:
     def in_words(self) -> str:
         """What workers did besides answering tasks; empty for nothing."""
         counts = (
-            (self.understood, "answered the question rightly"),
+            (self.understood, "answered the question correctly"),
             (self.screened_out, "did not in two tries"),
             (self.trained, "trained"),
             (self.latecomers, "came too late for a task"),

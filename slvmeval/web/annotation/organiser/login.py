@@ -29,7 +29,7 @@ COOKIE = "slvmeval_organiser"
 SESSION_HOURS = 12
 #: Wrong secrets that one address may send a minute, or at once.
 ATTEMPTS_A_MINUTE = 5
-_LONGEST_NAME = 80
+_MAX_NAME_LENGTH = 80
 
 
 Role = Literal["organiser", "checker"]
@@ -172,7 +172,7 @@ def local_path(path: str, root: str) -> str:
 def clean_name(name: str) -> str:
     """Return a normalised name: one line of at most 80 printable characters."""
     printable = "".join(letter for letter in " ".join(name.split()) if letter.isprintable())
-    return printable[:_LONGEST_NAME].strip()
+    return printable[:_MAX_NAME_LENGTH].strip()
 
 
 def _address(request: Request) -> str:

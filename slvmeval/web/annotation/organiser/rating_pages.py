@@ -20,11 +20,11 @@ from slvmeval.web.annotation.organiser.rating_state import to_check
 from slvmeval.web.annotation.organiser.views import PAGE, Views
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk.ratings import LONGEST_CHECK_NOTE, Verdict
+from tasks.annotation.desk.ratings import MAX_CHECK_NOTE_LENGTH, Verdict
 from tasks.annotation.installation import derived_key
 
 #: Share of a video that is to be played before its ratings are shown; check.js has the same.
-LEAST_SEEN = 0.9
+MIN_SEEN = 0.9
 #: Speed at which browsers' own players play at most.
 FASTEST = 2.0
 SHOWN = ("open", "done", "all")
@@ -97,7 +97,7 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
     def seen_page(request: Request, name: str, task: str, fields: OwnForm) -> Response:
         campaign = of_ratings(name)
         started = read(request, "started", task, fields.get("started", ""))
-        least = LEAST_SEEN * views.rated(campaign, task).task.seconds / FASTEST
+        least = MIN_SEEN * views.rated(campaign, task).task.seconds / FASTEST
         if not started or clock().timestamp() - started[0] < least:
             return check_view(
                 request, campaign, task, problem="Play the video to its end, then ask again.", status=422
@@ -177,5 +177,5 @@ def _check_page(
         note=note,
         seen=seen,
         started=started,
-        longest_note=LONGEST_CHECK_NOTE,
+        longest_note=MAX_CHECK_NOTE_LENGTH,
     )

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from slvmeval.web.annotation.pages.texts import texts
 from storage_schemas.printable import printable_value
 from tasks.annotation.campaign import PLAYHEAD, money
-from tasks.annotation.pair_task import LONGEST_COMMENT
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH
 from tasks.publish.gallery.data import script_json
 
 PageName = Literal["enter", "consent", "question", "task", "rating", "done", "refused"]
@@ -33,7 +33,6 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
     Every page takes ``campaign`` (a `Campaign`; None only on `refused`, where none is known) and, from the
     moment there is a session, ``csrf`` (the token for hidden fields and for the header ``X-CSRF``).
 
-    ============  ==================================================================================
     Parameters
     ----------
     name
@@ -72,7 +71,7 @@ def render(name: PageName, language: str, *, folder: Path | None = None, **data:
             "assets": ASSETS_URL,
             "scripts": modules if name in _SCRIPTED else [],
             "island": embedded,
-            "longest_comment": LONGEST_COMMENT,
+            "longest_comment": MAX_COMMENT_LENGTH,
         }
     )
 

@@ -100,7 +100,7 @@ def check_texts(
         if len(instructed(words)) < asks:
             raise UserInputError(
                 f"comprehension asks which of {asks} aspects' instructions fits, and in {language} "
-                f"{len(instructed(words))} aspects have texts: add those of others, or leave it out"
+                f"only {len(instructed(words))} of them have texts: add others, or leave it out"
             )
         for aspect in wanted:
             texts(language, aspect, folder)

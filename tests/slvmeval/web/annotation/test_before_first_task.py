@@ -131,7 +131,7 @@ def test_a_language_with_too_few_instructions_cannot_ask(study: Study, tmp_path:
     kept = text[: text.index("[aspects.")] + text[text.index("[aspects.color]") :].partition("\n\n")[0]
     (folder / "de.toml").write_text(kept, encoding="utf-8")
     check_texts(["de"], ["color"], folder)
-    with pytest.raises(UserInputError, match=r"comprehension asks which of 4 .* in de 1 aspects have texts"):
+    with pytest.raises(UserInputError, match=r"comprehension asks which of 4 .* only 1 of them have texts"):
         check_texts(["de"], ["color"], folder, 4)
 
 
@@ -155,9 +155,9 @@ def test_a_latecomer_is_told_paid_once_and_listed(
         page = late.follow()
         assert page.url.path.endswith("/done")
         assert not lacks(page.text, "no task for you", "0.60 EUR for 60 seconds", "You have earned 0.60 EUR")
-    out = tmp_path / "codes.csv"
+    out = tmp_path / "payments" / "codes.csv"
     at = ["--store", str(study.root)]
-    assert main(["annotate", "codes", NAME, "--out", str(out), *at]) == 0
+    assert main(["annotate", "payments", NAME, "--out", str(out.parent), *at]) == 0
     rows = {row["worker"]: row for row in csv.DictReader(out.read_text().splitlines())}
     paid = {row["pay"]: (row["answers"], row["also_for"]) for row in rows.values()}
     assert paid == {"0.85": ("1", ""), "1.25": ("0", "late_task latecomer"), "0.60": ("0", "latecomer")}
@@ -168,7 +168,7 @@ def test_a_latecomer_is_told_paid_once_and_listed(
         "besides: 2 came too late for a task, 1 answered one too late",
         "cost: 2.70 EUR so far (1.85 EUR besides votes)",
     )
-    assert main(["annotate", "status", NAME, "--json", *at]) == 0
+    assert main(["annotate", "status", NAME, "--format", "json", *at]) == 0
     (values,) = json.loads(capsys.readouterr().out)
     assert (values["workers"]["latecomers"], values["cost"]["extras"]) == (2, pytest.approx(1.85))
     with Organiser(study) as organiser:
@@ -187,10 +187,10 @@ def test_the_organiser_sees_who_understood_and_who_trained(study: Study) -> None
     with Organiser(study) as organiser:
         organiser.log_in()
         page = organiser.page().text
-        assert "1 answered the question rightly, 1 did not in two tries, 1 trained" in page
+        assert "1 answered the question correctly, 1 did not in two tries, 1 trained" in page
         assert "training 0.85 EUR" in organiser.page(f"/workers/{study.id_of(good.token)}").text
         assert (
-            "not answered rightly in two tries" in organiser.page(f"/workers/{study.id_of(bad.token)}").text
+            "not answered correctly in two tries" in organiser.page(f"/workers/{study.id_of(bad.token)}").text
         )
         # a worker without a vote is in no table of quality
         assert "No votes yet" in organiser.page(f"/workers/{study.id_of(good.token)}").text
@@ -201,7 +201,7 @@ def test_a_platform_s_export_pays_who_answered_nothing_but_not_whom_it_pays_itse
 ) -> None:
     study.publish(PAIRS, **FIRST)
     with study.desk() as desk:
-        for who in ("p1", "p2"):
+        for who in ("p1", "p2", "p4"):
             worker = desk.workers.enter(NAME, "prolific", who, session=f"s-{who}").worker
             desk.workers.consent(NAME, worker, "en")
             aspects = ("aesthetics", "color", "dynamics_degree", "temporal_flow")
@@ -213,8 +213,10 @@ def test_a_platform_s_export_pays_who_answered_nothing_but_not_whom_it_pays_itse
     export = tmp_path / "export.csv"
     export.write_text(
         "Submission id,Participant id,Status\ns-p1,p1,RETURNED\ns-p2,p2,SCREENED OUT\ns-p3,p3,RETURNED\n"
+        # the platform has paid the reward, which is more than is owed
+        "s-p4,p4,APPROVED\n"
     )
     words = ("--export", str(export), "--reward", "1", "--out", str(tmp_path), "--store", str(study.root))
-    assert main(["annotate", "reconcile", NAME, *words]) == 0
+    assert main(["annotate", "payments", NAME, *words]) == 0
     assert (tmp_path / "bonuses.csv").read_text() == "p1,0.60\n"
     assert (tmp_path / "approvals.csv").read_text() == ""

@@ -164,7 +164,7 @@ def test_a_platforms_export_tells_who_is_invented_and_what_is_owed(
     words = ("payments", NAME, "--export", str(export), "--reward", "1.00", "--out", str(out))
     assert run(busy, *words[:4]) == run(busy, *words[:2], "--dry-run") == 2
     assert run(busy, *words, "--dry-run") == 0
-    said = "3 submissions of prolific: 1 to approve, 2 bonuses, 1 without an answer; 1 workers with a session"
+    said = "3 submissions of prolific: 1 to approve, 2 to get a bonus, 1 without an answer; 1 worker with"
     assert said in capsys.readouterr().out
     assert not out.exists()
     assert run(busy, *words) == 0

@@ -12,7 +12,7 @@ from tasks.annotation.desk.answers import Answers
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.queue import Queue
-from tasks.annotation.pair_task import LONGEST_COMMENT, PromptClip
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH, PromptClip
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, pair, reason
 from tests.slvmeval.web.reading import has
@@ -58,7 +58,7 @@ UNFIT: dict[str, list[Any]] = {
     ],
     "prefer": [{"place": None}],
     "confirm": [{"number": -1}, {"number": True}],
-    "rate": [{"rating": "D"}, {"rating": "A", "comment": "x" * (LONGEST_COMMENT + 1)}, []],
+    "rate": [{"rating": "D"}, {"rating": "A", "comment": "x" * (MAX_COMMENT_LENGTH + 1)}, []],
 }
 NOT_JSON = ["", "{", '{"place": "left", "intervals": [[0, NaN]], "speed": 1}', "\xff"]
 

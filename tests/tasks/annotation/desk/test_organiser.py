@@ -63,6 +63,11 @@ def test_what_cannot_be_published_is_refused_and_changes_nothing(desk: Desk) -> 
     cases = [
         (example_campaign(version=2), tasks, "shows release first version 1, not release first version 2"),
         (example_campaign(gold_pairs=("x",)), tasks, "gold_pairs: x is not among"),
+        (
+            example_campaign(gold_pairs=("color-000",)),
+            [tasks[0].model_copy(update={"control": True}), tasks[1]],
+            "gold_pairs: color-000 is a control",
+        ),
         (example_campaign(), [tasks[0], tasks[0]], "color-000 appears 2 times"),
         (example_campaign(), [example_task("new"), other], changed),
     ]

@@ -139,7 +139,7 @@ def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
     video = side([scene(1), np.roll(scene(1), 1, 1), scene(1), scene(1)])
     kept = score(name, video, tmp_path)
     flows = counting(monkeypatch)
-    monkeypatch.setattr(picture_models, "MOST_KEPT", 2)
+    monkeypatch.setattr(picture_models, "MAX_KEPT", 2)
     alone = score(name, video, tmp_path)
     assert isinstance(kept, ScoredVideo)
     assert isinstance(alone, ScoredVideo)

@@ -24,7 +24,7 @@ from tasks.extras.locot2v.event_consistency import (
 from tasks.extras.locot2v.events import EventClip, PromptEvent
 from tasks.extras.locot2v.picture_models import feature_rows
 from tasks.extras.locot2v.region_features import (
-    MOST_BOXES,
+    MAX_BOXES,
     box_row,
     corners_of,
     cut_out,
@@ -77,7 +77,7 @@ def test_neighbours_are_compared_across_parts() -> None:
 
 
 def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_models, "MOST_KEPT", 40)
+    monkeypatch.setattr(picture_models, "MAX_KEPT", 40)
     cache, feature = FeatureCache(), Means()
     for count, kept in ((36, 36), (70, 0)):
         video = Endless(count)
@@ -119,7 +119,7 @@ def test_technical_quality_is_the_logistic_of_normalised_numbers() -> None:
 def test_the_best_boxes_are_kept_in_whole_pixels() -> None:
     row = box_row([box(1.2, 2.7, 10.1, 12), box(60, 40, 80, 80, 0.3), box(5, 5, 5.1, 5.1, 0.2)])
     assert corners_of(row, 48, 64) == [(1, 2, 11, 12), (60, 40, 64, 48), (5, 5, 6, 6)]
-    assert len(corners_of(box_row([box(0, 0, 9, 9)] * 20), 48, 64)) == MOST_BOXES
+    assert len(corners_of(box_row([box(0, 0, 9, 9)] * 20), 48, 64)) == MAX_BOXES
     assert corners_of(box_row([]), 48, 64) == []
 
 

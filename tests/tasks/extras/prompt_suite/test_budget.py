@@ -113,7 +113,7 @@ def test_a_server_that_answers_nobody_ends_the_run(
     writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch, status: int, failure: str, message: str
 ) -> None:
     if status == 503:
-        monkeypatch.setattr(meter, "MOST_IN_A_ROW", 1)
+        monkeypatch.setattr(meter, "MAX_IN_A_ROW", 1)
     writing.author.odd = lambda step, text, count: Reply(status=status)
     first, second = make(writing, two, prices=Prices())
     assert (first.state, first.failure) == ("failed", failure)

@@ -12,7 +12,7 @@ import pytest
 from storage_schemas.errors import StoreError, UserInputError
 from tasks.extras.prompt_suite.drafts import Version
 from tasks.extras.prompt_suite.edit_files import import_edits, write_edit_files
-from tasks.extras.prompt_suite.project import MOST_TEXT, Draft, Project, Review
+from tasks.extras.prompt_suite.project import MAX_TEXT, Draft, Project, Review
 from tasks.extras.prompt_suite.videos import SourceVideo
 from tasks.scoring.suites.base import SuitePrompt
 
@@ -108,7 +108,7 @@ def test_what_was_reported_of_a_draft_counts_again_when_it_comes_back(project: P
         ({"draft": "other"}, "its draft has changed"),
         ({"verdict": "maybe"}, "write accepted or left_out"),
         ({"text": " \n "}, "the text is empty"),
-        ({"text": "x" * (MOST_TEXT + 1)}, "more than"),
+        ({"text": "x" * (MAX_TEXT + 1)}, "more than"),
     ],
 )
 def test_what_does_not_fit_is_not_stored(project: Project, change: dict[str, str], why: str) -> None:

@@ -177,7 +177,7 @@ def test_google_gets_an_mp4_of_all_frames(side: int) -> None:
 def test_videos_too_large_for_a_request_to_google_are_a_reason(
     monkeypatch: pytest.MonkeyPatch, videos: Videos
 ) -> None:
-    monkeypatch.setattr("tasks.scoring.judges.sent_frames.MOST_INLINE_BYTES", 1000)
+    monkeypatch.setattr("tasks.scoring.judges.sent_frames.MAX_INLINE_BYTES", 1000)
     with ProviderServer("google") as server, pytest.raises(NotJudged, match="reduce image_side") as problem:
         judge(server.url, "google").compare("A car.", *videos, ASPECT)
     assert problem.value.failure is Failure.CONTEXT_TOO_LONG

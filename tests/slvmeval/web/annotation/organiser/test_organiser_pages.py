@@ -168,7 +168,7 @@ def test_a_decision_has_a_note_and_stays_on_record(busy: Study, organiser: Organ
         {"standing": "excluded"},
         {"note": "why"},
         {"standing": "hanged", "note": "why"},
-        {"standing": "excluded", "note": "x" * (organisers.LONGEST_NOTE + 1)},
+        {"standing": "excluded", "note": "x" * (organisers.MAX_NOTE_LENGTH + 1)},
     ):
         assert organiser.post(f"/workers/{HASTY}/decide", **fields).status_code == 422, fields
     with busy.desk() as opened:
