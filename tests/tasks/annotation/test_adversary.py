@@ -35,6 +35,8 @@ def read() -> dict[bool, list[Task]]:
 
 
 @pytest.mark.slow
+# the fixture takes a minute
+@pytest.mark.xdist_group("adversary")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_learned_is_worth_nothing(read: dict[bool, list[Task]], kind: str) -> None:
     """Keys and films are fixed, so the numbers are the same with one version of the encoder."""
