@@ -124,7 +124,7 @@ def take_all(camera: Camera) -> None:
         page.wait_for_load_state("networkidle")
         camera.take(page, "report-pair")
     with (
-        serving("status", "--open", "--no-browser", until=r"open (http://\S+)\n") as found,
+        serving("status", "--open", "--set", "browser=false", until=r"open (http://\S+)\n") as found,
         camera.page(found[1]) as page,
     ):
         camera.take(page, "store")
