@@ -83,6 +83,8 @@ def workers(options: WorkersOptions) -> None:
     if options.standing is None:
         refuse(options, "only with a decision, excluded or cleared", "note", "by", "database")
         _list_workers(options)
+    elif not options.note:
+        raise typer.BadParameter("give the reason: it is recorded", param_hint="--note")
     else:
         refuse(options, "not with a decision", "rule", "everybody", "output")
         _decide(options, options.standing)

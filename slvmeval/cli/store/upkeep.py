@@ -227,8 +227,8 @@ def collect(
 ) -> None:
     """Drop what can be recreated or is no longer used, and print the freed bytes.
 
-    Leftovers of killed builds are always dropped. Releases are not changed. `--set batch=ID` forgets a batch
-    of requests.
+    Leftovers of killed builds are always dropped. Releases are not changed. `--set batch=ID` only forgets a
+    batch of requests.
 
     Example: `slvmeval gc frames encoded --store STORE`
     """
@@ -246,9 +246,12 @@ def collect(
     if options.dry_run:
         refuse(options, "not with --dry-run", "batches")
     opened = terminal.open_store(options)
+    if options.batches:
+        refuse(options, "not with --set batch=…, which only forgets requests", "what")
+        _forget(opened, options.batches)
+        return
     if not options.dry_run:
         refuse_while_running(opened, "gc")
-    _forget(opened, options.batches)
     freed = [
         clear_staging(opened, options.dry_run),
         clear_cache(opened, options.dry_run),
@@ -279,7 +282,7 @@ def _forget(store: Store, batches: Sequence[str]) -> None:
         count = sum(records.give_up(id_) for records in batch_records(store))
         if not count:
             raise UserInputError(f"no batch {id_} waits here: `slvmeval list batches` lists them")
-        terminal.say(f"batch {id_} is forgotten: its {count} requests are asked again by the next run")
+        terminal.say(f"batch {id_} is forgotten: the next run sends its {count_text(count, 'request')} again")
 
 
 #: Recipe and profile have JSON Schemas, tables Arrow schemas.

@@ -139,6 +139,9 @@ def test_what_cannot_be_is_reported(release: Release, command: Run) -> None:
         ran = command("annotate", *words, code=1)
         assert not ran.out
         assert message in ran.err
+    assert (
+        "--note: give the reason" in command("annotate", "workers", "autumn", "ann", "excluded", code=2).error
+    )
 
 
 def test_who_is_to_be_looked_at_and_what_was_decided(release: Release, command: Run, tmp_path: Path) -> None:
