@@ -13,6 +13,7 @@ from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.extras import ExtraKind
 from tasks.annotation.desk.refusals import RefusalReason
 from tasks.annotation.desk.workers import Question
+from tasks.annotation.pair_task import PairTask
 from tests.tasks.annotation.example_desk import (
     HandClock,
     Sitting,
@@ -20,6 +21,7 @@ from tests.tasks.annotation.example_desk import (
     do_task,
     example_campaign,
     example_tasks,
+    file_vote,
     open_desk,
     ready_to_rate,
     refuses,
@@ -235,6 +237,18 @@ def test_a_late_task_that_counts_after_all_is_paid_as_an_answer(desk: Desk, cloc
     assert (ExtraKind.LATE_TASK, FULL) in paid(desk, ann.task.worker)
     begin(desk, 1, workers_per_pair=2)
     do_task(desk, clock, ann.task.worker)
+    done = desk.workers.done("autumn", ann.task.worker)
+    assert [one.kind for one in done.extras] == [ExtraKind.LATECOMER]
+    assert done.pay == pytest.approx(FULL + MINUTE)
+
+
+def test_a_late_task_that_a_file_answers_is_paid_as_an_answer(desk: Desk, clock: HandClock) -> None:
+    ann = expired(desk, clock, 30)
+    refuses(RefusalReason.DONE, desk.queue.next, "autumn", ann.task.worker)
+    assert (ExtraKind.LATE_TASK, FULL) in paid(desk, ann.task.worker)
+    task = desk.campaigns.tasks("autumn")[0]
+    assert isinstance(task, PairTask)
+    assert desk.votes.add("autumn", [file_vote(task, ann.task.worker)]).accepted == 1
     done = desk.workers.done("autumn", ann.task.worker)
     assert [one.kind for one in done.extras] == [ExtraKind.LATECOMER]
     assert done.pay == pytest.approx(FULL + MINUTE)
