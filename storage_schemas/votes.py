@@ -475,9 +475,7 @@ class VotesStore:
         rows: dict[str, VoteRow] = {}
         try:
             for table in tables:
-                # of votes that were stored before a column existed it has its default
-                names = [name for name in _SCHEMAS[kind].names if name in table.column_names]
-                for values in table.select(names).to_pylist():
+                for values in table.select(_SCHEMAS[kind].names).to_pylist():
                     row = model.model_validate(values)
                     rows.setdefault(_id(row), row)
         except (ValidationError, KeyError, ValueError) as problem:

@@ -175,3 +175,9 @@ def test_two_that_add_and_two_that_erase_at_once(votes: VotesStore) -> None:
     together((_add_all, root), (_add_all, root), (_erase, (root, "bob")), (_erase, (root, "cyd")))
     assert len(votes.votes()) == 51
     assert set(workers_on_disk(votes)) == {row.worker for row in votes.votes()} == {"ann", "dan"}
+
+
+def test_a_collected_campaign_without_votes_is_known_by_its_rules(votes: VotesStore) -> None:
+    votes.keep_rules("controls", None, "strict", ["pair-1"])
+    assert (votes.campaigns(), votes.with_rules()) == ([], ["controls"])
+    assert votes.unanswered("controls") == {"pair-1"}
