@@ -230,7 +230,7 @@ else distinguishes the sides. [Recipes](../recipes.md#controls) says why no side
 {operations}
 Controls left out (their pairs remain): {lost}.
 
-## Trivial numbers, and a small model, on damage and on controls
+## Trivial numbers and a small model: damage and controls
 
 `brisque` is BRISQUE with its published weights, the mean over frames. Hits / false alarms in per cent: how
 often the untouched side has the greater number or the better score, on damaged pairs and on controls; ties

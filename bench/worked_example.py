@@ -154,8 +154,8 @@ aspects. `python -m bench.worked_example` wrote this page.
 
 ![Hits against false alarms, by aspect](worked-example.svg)
 
-`sees` lies at the upper middle, `edits` at the upper right, `first` and `length` near the centre; `length` is
-at the upper right for `comprehensiveness`.
+`sees` is at the top centre, `edits` at the top right, `first` and `length` are near the centre; for
+`comprehensiveness`, `length` is at the top right.
 
 ## Limits
 

@@ -176,7 +176,7 @@ class ItemSizes:
         self.dropped(seconds)
 
     def dropped(self, seconds: float) -> None:
-        """Record that work of that length, in seconds, does not wait any more."""
+        """Record that work of this length, in seconds, is no longer waiting."""
         self.work_s = max(0.0, self.work_s - seconds)
 
     def ran(self, pool: str, estimated_s: float, measured_s: float) -> None:

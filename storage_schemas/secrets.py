@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from storage_schemas.printable import printable
 
 #: Shorter values are not removed: they are part of ordinary words.
-SHORTEST = 8
+MIN_LENGTH = 8
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|AUTH_STRING|CREDENTIALS?)$", re.IGNORECASE)
 _PASSWORD_IN_ADDRESS = re.compile(r"://[^/@:\s]*:([^/\s]+)@")
@@ -77,8 +77,8 @@ def _spellings(secret: str) -> tuple[str, ...]:
         escaped = (json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
         encoded = base64.b64encode(value.encode("utf-8", "surrogateescape")).decode()
         spelled |= {value, quote(value, safe=""), *escaped}
-        spelled |= {encoded} if len(value) >= SHORTEST else set()
-    return tuple(sorted((each for each in spelled if len(each) >= SHORTEST), key=len, reverse=True))
+        spelled |= {encoded} if len(value) >= MIN_LENGTH else set()
+    return tuple(sorted((each for each in spelled if len(each) >= MIN_LENGTH), key=len, reverse=True))
 
 
 def _known() -> list[tuple[str, str]]:

@@ -132,9 +132,14 @@ def find_films(root: Path) -> Iterator[Film | tuple[str, SetAside]]:
                 if path.is_symlink():
                     refuse_to_leave(path, adapter.root, beside)
                     path = path.resolve()
-                film = Film(location, video, path, _lines(path, beside) if path.stat().st_size else ())
+                film = Film(location, video, path, _lines(path, beside))
                 if film.blank or not film.clips:
                     yield film
+            elif not any(clean_caption(line.caption) for line in _lines(adapter.root / beside, beside)):
+                raise SetAside(
+                    Reason.CAPTIONS_EMPTY,
+                    f"{beside} has no captions: write them, or remove it, and {target.name} is written",
+                )
         except SetAside as problem:
             yield location, problem
 
@@ -151,7 +156,8 @@ def count_blank(film: Film) -> int:
 
 
 def _lines(path: Path, shown: str) -> tuple[CaptionLine, ...]:
-    return tuple(parse_captions(read_bytes(path, shown), shown))
+    data = read_bytes(path, shown)
+    return tuple(parse_captions(data, shown)) if data else ()
 
 
 def cut(
@@ -235,7 +241,7 @@ def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str =
     Parameters
     ----------
     captions
-        New captions by clip; without any, only the clips are written if there is no file.
+        New captions by clip; without any, only the clips are written if no file has some.
     model
         The model, which is noted beside its captions.
 
@@ -245,17 +251,18 @@ def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str =
         If the file cannot be written, or is damaged.
     """
     shown = film.captions.name
-    if film.captions.exists() and (captions or film.captions.stat().st_size):
+    data = read_bytes(film.captions, shown) if film.captions.exists() else None
+    lines = parse_captions(data, shown) if data else []
+    if data is not None and captions and not lines:
+        # an editor empties a file before it writes it
+        raise SetAside(
+            Reason.CAPTIONS_MALFORMED,
+            f"{shown} is empty, and had clips: another program may be saving it; run this again",
+        )
+    if data and lines:
         if not captions:
             return
-        data = read_bytes(film.captions, shown)
-        if film.clips and not data.strip():
-            # an editor empties a file before it writes it
-            raise SetAside(
-                Reason.CAPTIONS_MALFORMED,
-                f"{shown} is empty, and had clips: another program may be saving it; run this again",
-            )
-        rows, lines = _rows(data.decode("utf-8-sig"), shown), parse_captions(data, shown)
+        rows = _rows(data.decode("utf-8-sig"), shown)
     else:
         lines = list(film.clips)
         rows = [{"start_s": line.start_s, "end_s": line.end_s, "caption": ""} for line in lines]
@@ -411,7 +418,7 @@ class Captioner:
             try:
                 return question.accepted(client.ask(question.request()))
             except UnusableAnswer as problem:
-                # the likeliest tokens would be the same again
+                # asking again would give the same answer
                 return Unanswered(message=f"{self.model} gave no caption: {problem}")
 
         with ThreadPoolExecutor(self.threads) as threads:

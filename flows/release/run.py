@@ -272,7 +272,7 @@ class Build:
         slow: Sequence[StageItem] = (),
         turns: int = 0,
     ) -> None:
-        """Make missing pairs, and beside them let inspections continue for `turns` turns."""
+        """Make missing pairs while inspections continue for `turns` turns."""
         items = self._items(missing)
         expected = Counter(stage.name for item in items for stage in item.stages)
         for name, total in expected.items():

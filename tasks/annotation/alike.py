@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 #: encoding began, which in a low side is the first degraded clip.
 _SUPPLEMENTAL = 6
 #: Bytes that follow the coded data of the larger of two frames.
-_LEAST = 2
+_MIN_BYTES = 2
 #: Frames whose slices together say how often each byte occurs: an arithmetic code is not quite uniform.
 _GROUP = 40
 #: The bits of each byte.
@@ -93,7 +93,7 @@ def write_alike(
     if len(first.sizes) == len(second.sizes):
         more = [_frames(path).sizes for path in finest]
         rows = zip(first.sizes, second.sizes, *more, strict=True)
-        sizes = [max(row) + (_LEAST if len(set(row)) > 1 else 0) for row in rows]
+        sizes = [max(row) + (_MIN_BYTES if len(set(row)) > 1 else 0) for row in rows]
         keys = [all(pair) for pair in zip(first.keys, second.keys, strict=True)]
         first = second = _Frames(sizes, keys, first.counts + second.counts)
     for side, target, wanted, name in zip(sides, targets, (first, second), ("high", "low"), strict=True):

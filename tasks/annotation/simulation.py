@@ -184,8 +184,8 @@ def simulate(
 ) -> SimulatedCampaign:
     """Simulate a campaign until every pair has its votes, or nobody is left to answer.
 
-    Workers do a task each, in random order, round by round. Every second round an organiser excludes who
-    is listed for review.
+    Workers do a task each, in random order, round by round. Every second round an organiser
+    excludes those who are listed for review.
 
     Parameters
     ----------

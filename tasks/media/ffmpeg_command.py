@@ -28,7 +28,7 @@ from tasks.media.encode import COLOR_TAGS, DEFAULT_SETTINGS, frame_rate
 from tasks.media.source_file import CONTAINERS
 
 #: The first release with the option ``-fps_mode``.
-_LEAST = (5, 1)
+_MIN_VERSION = (5, 1)
 #: Codecs that players of MP4 know.
 _CODECS = ("h264", "hevc", "av1", "vp9")
 _ENCODER = re.compile(r"^ V\S{5} (\S+) +(.*)$", re.MULTILINE)
@@ -85,8 +85,10 @@ def find_ffmpeg() -> FfmpegCommand:
     if named is None:
         raise PrerequisiteError(f"{path} -version does not answer as ffmpeg: {_main_lines(listed.stderr)}")
     number = re.match(r"n?(\d+)\.(\d+)", named[1])
-    if number is not None and (int(number[1]), int(number[2])) < _LEAST:
-        raise PrerequisiteError(f"{path} is ffmpeg {named[1]}: install {_LEAST[0]}.{_LEAST[1]} or newer")
+    if number is not None and (int(number[1]), int(number[2])) < _MIN_VERSION:
+        raise PrerequisiteError(
+            f"{path} is ffmpeg {named[1]}: install {_MIN_VERSION[0]}.{_MIN_VERSION[1]} or newer"
+        )
     return FfmpegCommand(path, named[1])
 
 

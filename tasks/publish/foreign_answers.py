@@ -31,7 +31,7 @@ from tasks.publish.submission import MAX_LISTED, MAX_REPEATS
 from tasks.statistics.trials import BOTH_ORDERS
 
 #: Most bytes that are read of a part of a log; without pictures, 8,000 rows have about 10 million.
-MAX_PART = 256_000_000
+MAX_PART_BYTES = 256_000_000
 _ZSTANDARD = 93
 #: What a file of another kind, or a damaged one, leads to.
 _NOT_SUCH_A_FILE = (ValueError, TypeError, KeyError, AttributeError, csv.Error, zipfile.BadZipFile)
@@ -310,8 +310,8 @@ def _eval_parts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     info = archive.getinfo(name)
-    if info.file_size > MAX_PART:
-        raise ValueError(f"{name} has more than {MAX_PART:,} bytes")
+    if info.file_size > MAX_PART_BYTES:
+        raise ValueError(f"{name} has more than {MAX_PART_BYTES:,} bytes")
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
     # zipfile cannot decompress Zstandard before Python 3.14

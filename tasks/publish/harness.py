@@ -37,7 +37,7 @@ HARNESSES: tuple[Harness, ...] = ("inspect-ai", "lmms-eval")
 LIST_NAME = "harness.json"
 ROWS = "samples.jsonl"
 #: Most pictures in a row, over both videos, unless another number is asked for.
-MAX_FRAMES = 48
+DEFAULT_FRAMES = 48
 _QUALITY = 90
 _CARDS = ("first", "second")
 _CARD_SIZE = (512, 288)
@@ -74,7 +74,7 @@ def write_for_harness(
     folder: Path,
     harness: Harness,
     *,
-    frames: int = MAX_FRAMES,
+    frames: int = DEFAULT_FRAMES,
     private: bool = False,
     prompts: str = "",
     progress: Callable[[int, int, str], None] | None = None,

@@ -29,7 +29,7 @@ from tasks.statistics.trials import Trial, grouped
 from tasks.votes.release_votes import PEOPLE
 
 #: A report has juries from this number of members on, and the best ones up to the last size.
-MIN_MEMBERS, MAX_MEMBERS = 3, 5
+MIN_MEMBERS, DEFAULT_MOST_MEMBERS = 3, 5
 
 Rows = list[dict[str, Any]]
 Trials = Mapping[str, Sequence[Trial]]
@@ -70,7 +70,7 @@ def chosen_members(gathered: JudgedPairs, names: Sequence[str]) -> Trials:
 
 
 def jury_tables(
-    gathered: JudgedPairs, members: Trials, most: int = MAX_MEMBERS, price: float | None = None
+    gathered: JudgedPairs, members: Trials, most: int = DEFAULT_MOST_MEMBERS, price: float | None = None
 ) -> tuple[Table, Table, Table]:
     """Return the accuracies of juries, the weights of members, and how alike their errors are.
 

@@ -42,7 +42,7 @@ from tasks.statistics.correlations import (
 #: The list of a folder's own files; no other file is ever removed.
 LIST_NAME = "suite-tables.json"
 #: Characters of a theme used in file names; a file name has at most 255 bytes.
-_LONGEST = 50
+_MAX_SLUG_LENGTH = 50
 #: Scores of one dimension by repeat, then by video.
 Runs = Mapping[int, Mapping[VideoKey, float]]
 
@@ -304,7 +304,7 @@ def _pairs(rows: Iterable[Mapping[str, float]], order: Iterable[str]) -> list[tu
 
 def _file_name(theme: str, taken: set[str]) -> str:
     """Return a unique name for a theme's table, and remember it."""
-    slug = "".join(sign if sign.isalnum() else "-" for sign in theme.lower())[:_LONGEST]
+    slug = "".join(sign if sign.isalnum() else "-" for sign in theme.lower())[:_MAX_SLUG_LENGTH]
     name, number = slug, 2
     while name in taken:
         name, number = f"{slug}-{number}", number + 1

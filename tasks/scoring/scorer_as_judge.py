@@ -17,7 +17,7 @@ from tasks.scoring.base import AspectText, PointwiseScorer, Score
 from tasks.scoring.request import PairFacts
 
 #: Maximum number of cached scores; the high-quality video of a source serves all its pairs.
-_MOST = 4096
+_MAX_KNOWN = 4096
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ScoreCache:
             known = self._known.get(key)
             if known is None:
                 mine = self._known[key] = Future()
-                while len(self._known) > _MOST:
+                while len(self._known) > _MAX_KNOWN:
                     self._known.popitem(last=False)
         if known is not None:
             return known.result(), False

@@ -31,7 +31,7 @@ MAX_CAPTION_BYTES = 64 << 20
 MAX_CLIPS = 20_000
 
 #: A hint for the files that the command fills.
-_FILLED = ". `slvmeval sources caption` fills blank ones"
+FILLED = ". `slvmeval sources caption` fills blank ones"
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
 # of text that a caption would turn around it
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -213,7 +213,7 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
         if caption:
             captioned.append((line, caption))
     if not captioned:
-        hint = _FILLED if where.endswith(".jsonl") else ""
+        hint = FILLED if where.lower().endswith(".jsonl") else ""
         raise SetAside(Reason.CAPTIONS_EMPTY, f"{where} has no captions: write one line for each clip{hint}")
     if len(captioned) > MAX_CLIPS:
         raise SetAside(
@@ -238,7 +238,7 @@ def clips_from_lines(lines: Iterable[CaptionLine], where: str) -> tuple[Clip, ..
 #: Containers and captioners round: a clip may end so much later than the video, seconds.
 TOLERANCE_S = 1.0
 #: Frame rates of videos lie between these: times that are this number of times too large may count frames.
-_MIN_RATE, _HIGHEST_RATE = 4, 240
+_MIN_RATE, _MAX_RATE = 4, 240
 
 
 def clips_before(clips: Sequence[Clip], end_s: float) -> tuple[Clip, ...]:
@@ -280,7 +280,7 @@ def _other_unit(clips: Sequence[Clip], duration_s: float) -> str:
     times = (time for clip in clips for time in (clip.start_s, clip.end_s))
     if ratio < _MIN_RATE or not all(time.is_integer() for time in times):
         return ""
-    unit, divisor = ("frames", "the frame rate") if ratio <= _HIGHEST_RATE else ("milliseconds", "1000")
+    unit, divisor = ("frames", "the frame rate") if ratio <= _MAX_RATE else ("milliseconds", "1000")
     return f"times are in seconds; yours look like {unit}: divide them by {divisor}"
 
 

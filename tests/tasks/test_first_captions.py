@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.errors import Reason, SetAside
-from tasks.first_captions import CaptionParameters, Film, clip_bounds, cut, find_films, write_captions
+from tasks.first_captions import (
+    CaptionParameters,
+    Film,
+    clip_bounds,
+    count_blank,
+    cut,
+    find_films,
+    write_captions,
+)
 from tasks.sources.clips import CaptionLine
 
 
@@ -52,6 +60,25 @@ def test_write_captions_leaves_a_file_that_an_editor_has_just_emptied(tmp_path: 
     with pytest.raises(SetAside, match=r"a\.jsonl is empty, and had clips"):
         write_captions(film, {clip: "A ball."})
     assert film.captions.read_text() == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"[]", b"\xef\xbb\xbf"])
+def test_write_captions_replaces_a_file_without_clips(content: bytes, tmp_path: Path) -> None:
+    clip = CaptionLine(0.0, 4.0, "", "")
+    film = Film("a.mp4", tmp_path / "a.mp4", tmp_path / "a.jsonl", (clip,))
+    film.captions.write_bytes(content)
+    write_captions(film, {})
+    assert count_blank(film) == 1
+    write_captions(film, {clip: "A ball."}, "tiny")
+    assert (count_blank(film), "A ball." in film.captions.read_text()) == (0, True)
+
+
+def test_find_films_names_a_table_without_captions(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"film")
+    (tmp_path / "a.csv").write_text("start_s,end_s,caption\n0,4,\n")
+    ((location, problem),) = find_films(tmp_path)
+    assert isinstance(problem, SetAside)
+    assert (location, problem.reason) == ("a.mp4", Reason.CAPTIONS_EMPTY)
 
 
 def test_find_films_refuses_captions_behind_a_link_that_leads_out(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def payments(options: PaymentsOptions) -> None:
 
     With --export and --reward, workers are compared with a platform's submissions: those whose session it
     does not know are excluded, approvals.csv has submissions with enough answered tasks, and bonuses.csv what
-    is owed beyond the reward, or altogether where fewer tasks were answered.
+    is owed beyond the reward, or all of it where the platform pays no reward.
 
     Example: `slvmeval annotate payments spring --store STORE`
 

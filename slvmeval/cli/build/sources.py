@@ -125,21 +125,26 @@ def scan(
             if 0 < counted < usable
             else []
         ),
-        *_next(data_set.kind, options.root, [row["reason"] for row in rows]),
+        *_next(data_set.kind, options.root, rows),
     )
     if any(row["reason"] for row in rows):
         raise typer.Exit(terminal.SOME_SET_ASIDE)
 
 
-def _next(kind: str, root: str, reasons: list[str]) -> list[str]:
+def _next(kind: str, root: str, rows: list[dict[str, Any]]) -> list[str]:
     """Return the next command for a data set, by what is wrong with its sources."""
-    if kind == "folder" and {"captions_missing", "captions_empty"} & {*reasons}:
-        return [f"next: slvmeval sources caption {shlex.quote(root)}"]
-    return (
-        [f"next: slvmeval build --dry-run --sources {shlex.quote(root)} --store store"]
-        if "" in reasons
-        else []
+    from tasks.sources.clips import FILLED
+
+    to_caption = any(
+        row["reason"] == "captions_missing"
+        or (row["reason"] == "captions_empty" and FILLED in row["message"])
+        for row in rows
     )
+    if kind == "folder" and to_caption:
+        return [f"next: slvmeval sources caption {shlex.quote(root)}"]
+    if not all(row["reason"] for row in rows):
+        return [f"next: slvmeval build --dry-run --sources {shlex.quote(root)} --store store"]
+    return []
 
 
 class CaptionOptions(SiteParameters):
@@ -184,7 +189,7 @@ def caption(
 
     Scenes become clips, and the model describes each from a few frames, into a .jsonl file beside the film.
     Without --model and --server the captions are left blank for you to write. Existing captions stay; blank
-    ones are filled, so the same command resumes without asking twice. Exit code 3 if some stay blank.
+    ones are filled, so the same command resumes without asking twice. Exit code 3: a model left some blank.
 
     Example: `slvmeval sources caption folder:VIDEOS --server http://localhost:8000/v1`
     """

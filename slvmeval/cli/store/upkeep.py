@@ -211,8 +211,7 @@ class GcOptions(SiteParameters):
     what: Annotated[tuple[Droppable, ...], Given(("what",), "WHAT")] = Field(
         default=(),
         description="frames of sources, encoded videos, features that evaluators computed: all are "
-        "made again "
-        "when needed; unreferenced: what no version of any release uses.",
+        "made again when needed; unreferenced: what no version of any release uses.",
     )
     batches: Annotated[tuple[str, ...], Given(("--batch",), "ID", by_set=True)] = Field(
         default=(),
@@ -248,10 +247,11 @@ def collect(
     opened = terminal.open_store(options)
     if options.batches:
         refuse(options, "not with --set batch=…, which only forgets requests", "what")
-        _forget(opened, options.batches)
-        return
     if not options.dry_run:
         refuse_while_running(opened, "gc")
+    if options.batches:
+        _forget(opened, options.batches)
+        return
     freed = [
         clear_staging(opened, options.dry_run),
         clear_cache(opened, options.dry_run),

@@ -75,7 +75,7 @@ class Extras:
     def answered(self, connection: Connection, settings: Campaign, worker: str, kind: ExtraKind) -> None:
         """Pay the time of an answer, for the question about the instructions or for a latecomer.
 
-        A latecomer has answered nothing; of others nothing is stored.
+        Only workers who have answered nothing are latecomers; nothing is stored for others.
         """
         voted = select(VOTES.c.number).where(VOTES.c.campaign == settings.name, VOTES.c.worker == worker)
         if kind is ExtraKind.LATECOMER and connection.execute(voted.limit(1)).first() is not None:

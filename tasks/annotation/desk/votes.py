@@ -92,7 +92,7 @@ class Votes:
             if new:
                 closed = self._assignments.close(connection, campaign, new)
                 self.store(connection, settings, new)
-                # a late answer that is in the file is paid as an answer
+                # a late task that the file answers is paid as a vote instead
                 self._extras.withdraw(connection, campaign, closed)
             counts = {
                 name: value if isinstance(value, int) else len(value)

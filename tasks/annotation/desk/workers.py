@@ -250,9 +250,10 @@ class Workers:
         return Question(aspect, tuple(choices), session.tries)
 
     def refuse_unchecked(self, session: WorkerSession) -> None:
-        """Refuse a worker who has not shown to have understood the instructions."""
+        """Refuse a worker who has not shown that they understand the instructions."""
         if session.check == "failed":
-            refuse(RefusalReason.SCREENED_OUT, "the question about the instructions had no correct answer")
+            message = "the question about the instructions was not answered correctly"
+            refuse(RefusalReason.SCREENED_OUT, message)
         if not session.check:
             refuse(RefusalReason.CHECK_FIRST, "answer the question about the instructions first")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tasks.extras.locot2v.askers import roles_of
 from tasks.extras.locot2v.dimensions import CATEGORIES
-from tasks.extras.prompt_suite.prompt_completion import COMPLEXITIES, MAX_COMPLEX, complexity_of
+from tasks.extras.prompt_suite.prompt_completion import COMPLEXITIES, MAX_COMPLEXITY, complexity_of
 from tasks.extras.prompt_suite.requests import Attempts
 from tasks.extras.prompt_suite.settings import PromptSuiteSettings
 from tasks.llm.conversation import LiveAsker
@@ -81,7 +81,7 @@ def complexity_in(prompt: SuitePrompt) -> dict[str, float] | None:
     scores = {}
     for kind in COMPLEXITIES:
         value = given.get(kind)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COMPLEX:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COMPLEXITY:
             return None
         scores[kind] = float(value)
     return scores

@@ -146,9 +146,9 @@ def _words(attribute: str) -> str:
 
 #: The three kinds of complexity of the paper's Table 1, each 0 to 10.
 COMPLEXITIES = ("semantic", "structural", "control")
-MAX_COMPLEX = 10
+MAX_COMPLEXITY = 10
 _TEXT: Mapping[str, Any] = {"type": "string"}
-_RATED = objects({"reason": _TEXT, "score": {"type": "number", "minimum": 0, "maximum": MAX_COMPLEX}})
+_RATED = objects({"reason": _TEXT, "score": {"type": "number", "minimum": 0, "maximum": MAX_COMPLEXITY}})
 COMPLEXITY = objects(dict.fromkeys(COMPLEXITIES, _RATED))
 ASSESSED = objects(dict.fromkeys(HERD_NAMES, _TEXT))
 
@@ -263,9 +263,9 @@ def read_complexity(value: Any) -> dict[str, float]:
         score = entry.get("score") if isinstance(entry, dict) else None
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"{name} has no number 'score' but {score!r:.60}")
-        if not 0 <= score <= MAX_COMPLEX:
+        if not 0 <= score <= MAX_COMPLEXITY:
             raise NotJudged(
-                Failure.NOT_UNDERSTOOD, f"{name} is {score}, outside the scale 0 to {MAX_COMPLEX}"
+                Failure.NOT_UNDERSTOOD, f"{name} is {score}, outside the scale 0 to {MAX_COMPLEXITY}"
             )
         scores[name] = float(score)
     return scores

@@ -12,7 +12,7 @@ from tasks.llm.providers.parts import data_of, parts_of, without_none
 from tasks.llm.servers import ChatServer
 
 #: The interface requires a limit; this is sent if the request has none.
-_MAX_TOKENS = 8192
+_DEFAULT_MAX_TOKENS = 8192
 _FINISH = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -100,7 +100,7 @@ def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
     values = {
         "system": system or None,
         "messages": messages,
-        "max_tokens": sampling.most_tokens or _MAX_TOKENS,
+        "max_tokens": sampling.most_tokens or _DEFAULT_MAX_TOKENS,
         "output_config": {"format": format_} if format_ else None,
         "extra_body": {**extra, **request.extra_body} or None,
     }

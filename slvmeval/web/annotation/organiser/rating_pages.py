@@ -26,7 +26,7 @@ from tasks.annotation.installation import derived_key
 #: Share of a video that is to be played before its ratings are shown; check.js has the same.
 MIN_SEEN = 0.9
 #: Speed at which browsers' own players play at most.
-FASTEST = 2.0
+MAX_SPEED = 2.0
 SHOWN = ("open", "done", "all")
 
 
@@ -97,7 +97,7 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
     def seen_page(request: Request, name: str, task: str, fields: OwnForm) -> Response:
         campaign = of_ratings(name)
         started = read(request, "started", task, fields.get("started", ""))
-        least = MIN_SEEN * views.rated(campaign, task).task.seconds / FASTEST
+        least = MIN_SEEN * views.rated(campaign, task).task.seconds / MAX_SPEED
         if not started or clock().timestamp() - started[0] < least:
             return check_view(
                 request, campaign, task, problem="Play the video to its end, then ask again.", status=422

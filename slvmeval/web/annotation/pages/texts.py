@@ -99,8 +99,8 @@ def check_texts(
         words = texts(language, None, folder).words
         if len(instructed(words)) < asks:
             raise UserInputError(
-                f"comprehension asks which of {asks} aspects' instructions fits, and in {language} "
-                f"only {len(instructed(words))} of them have texts: add others, or leave it out"
+                f"comprehension needs {asks} aspects with instructions, but in {language} only "
+                f"{len(instructed(words))} have texts: add some, or leave comprehension out"
             )
         for aspect in wanted:
             texts(language, aspect, folder)

@@ -131,7 +131,9 @@ def test_a_language_with_too_few_instructions_cannot_ask(study: Study, tmp_path:
     kept = text[: text.index("[aspects.")] + text[text.index("[aspects.color]") :].partition("\n\n")[0]
     (folder / "de.toml").write_text(kept, encoding="utf-8")
     check_texts(["de"], ["color"], folder)
-    with pytest.raises(UserInputError, match=r"comprehension asks which of 4 .* only 1 of them have texts"):
+    with pytest.raises(
+        UserInputError, match="comprehension needs 4 aspects with instructions, but in de only 1 have"
+    ):
         check_texts(["de"], ["color"], folder, 4)
 
 
