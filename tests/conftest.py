@@ -31,6 +31,10 @@ settings.load_profile("here")
 
 def pytest_configure() -> None:
     """Ask servers of tests without a proxy; take Ctrl-C, which a shell has us ignore in the background."""
+    for name in list(os.environ):
+        # what a user set for the programs under test is not for the tests
+        if name.startswith("PREFECT_") or name in {"SLVMEVAL_STORE", "SLVMEVAL_PROFILE", "SLVMEVAL_NOTIFY"}:
+            del os.environ[name]
     repair_proxies()
     # hardly anything that a test makes is in a cycle: to look every 700 objects takes a twentieth of the time
     gc.set_threshold(20_000, 20, 10)
@@ -63,6 +67,16 @@ def _own_secrets() -> Iterator[None]:
     yield
     secrets._reported.clear()
     secrets._reported.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _own_environment() -> Iterator[None]:
+    """Take back the variables that a command sets in this process, where it would end with them."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="session", autouse=True)
