@@ -8,7 +8,7 @@ import httpx2
 
 from storage_schemas.proxies import is_near
 from tasks.llm.exchange import MAX_BODY_BYTES
-from tasks.llm.servers import ChatServer
+from tasks.llm.servers import ChatServer, authorities
 
 _CONNECT_S = 10.0
 
@@ -25,6 +25,7 @@ def http_client(server: ChatServer) -> httpx2.AsyncClient:
     """Return a client for a server, whose requests have the server's time limit."""
     # the environment's proxy does not lead to servers of the local network
     return _Client(
+        verify=authorities(),
         trust_env=not is_near(server.url),
         # a key in a header of the provider's own would go along to another host
         follow_redirects=False,
