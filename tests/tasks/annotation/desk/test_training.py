@@ -144,7 +144,7 @@ def test_the_question_comes_first_and_is_paid_whatever_the_answer(desk: Desk, cl
     assert next_task(desk, ann).training
 
 
-def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
+def test_question_failed_twice_is_paid_and_has_its_code(desk: Desk) -> None:
     begin(desk, comprehension=True, completion_code="DONE", screen_out_code="OUT")
     ann = come_in(desk, "ann")
     refuses(RefusalReason.NOTHING_DONE, desk.workers.finish, "autumn", ann)
@@ -162,7 +162,7 @@ def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
     assert desk.organiser.workers("autumn") == []
 
 
-def test_where_tasks_have_one_pay_the_question_is_paid_at_their_rate(desk: Desk) -> None:
+def test_question_is_paid_at_the_rate_of_tasks_with_one_pay(desk: Desk) -> None:
     # a task takes 110 s, an answer 60
     begin(desk, comprehension=True, pay_per_hour=0, pay_per_task=1.1)
     assert desk.workers.answer_pay("autumn") == MINUTE
