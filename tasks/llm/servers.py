@@ -6,8 +6,10 @@ import json
 import logging
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -221,12 +223,25 @@ class HttpStatus(OSError):
 
 def json_client(server: ChatServer) -> httpx2.Client:
     """Return a client for :func:`ask_json`; a proxy of the environment does not lead to near servers."""
-    return httpx2.Client(
-        trust_env=not is_near(server.url),
-        follow_redirects=False,
-        # nobody closes the client
-        limits=httpx2.Limits(max_keepalive_connections=0),
-    )
+    # nobody closes the client
+    return httpx2.Client(**client_options(server), limits=httpx2.Limits(max_keepalive_connections=0))
+
+
+def client_options(server: ChatServer) -> dict[str, Any]:
+    """Return the options of every HTTP client for a server."""
+    return {
+        # the environment's proxy does not lead to servers of the local network
+        "trust_env": not is_near(server.url),
+        # a key in a header of the provider's own would go along to another host
+        "follow_redirects": False,
+        "verify": _tls(),
+    }
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the trust in certificates that all clients share: to read the authorities takes 16 ms."""
+    return httpx2.create_ssl_context()
 
 
 def ask_json(
