@@ -206,8 +206,8 @@ def table(grid: Grid) -> Table:
     rich_table = Table(
         title=_shown(grid.title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold"
     )
-    for place, name in enumerate(grid.columns):
-        is_number = 1 <= place <= grid.numbers
+    for index, name in enumerate(grid.columns):
+        is_number = 1 <= index <= grid.numbers
         rich_table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in grid.rows:
         rich_table.add_row(*(_shown(str(cell)) for cell in row))

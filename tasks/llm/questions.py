@@ -105,9 +105,9 @@ def ask_questions(
             f"{next(iter(refusals))}. If it does not support a field, {advice}"
         )
 
-    def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
+    def on_answer(index: int, answer: ChatAnswer) -> ChatRequest | None:
         nonlocal answered
-        question = questions[place]
+        question = questions[index]
         question.answers.append(answer)
         if answer.error is not None:
             refused = answer.failure is Failure.REFUSED

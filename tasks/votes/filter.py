@@ -189,7 +189,7 @@ def counting(votes: Iterable[Vote], decisions: Iterable[Decision], rule: FilterR
     for vote in sorted(votes, key=lambda vote: (moment(vote.at), vote.campaign, vote.vote_id)):
         if not vote.gold and (vote.campaign, vote.worker) not in excluded:
             first.setdefault((vote.pair_id, vote.worker), vote)
-    return [first[place] for place in sorted(first)]
+    return [first[index] for index in sorted(first)]
 
 
 def pair_outcomes(

@@ -195,9 +195,9 @@ class WorkerModel:
             rated = np.stack([letter, any_letter, letter, any_letter, any_letter])
             kinds = self._kinds_at(vote, new)
             both = preferred[list(_PREFERENCE)] * rated[list(_RATING)]
-            left, place = vote.preferred == vote.first, _LETTERS.index(vote.rating)
+            left, index = vote.preferred == vote.first, _LETTERS.index(vote.rating)
             for kind, looks in LOOKS.items():
-                pressed = _pressed(kind, np.array([left]), np.array([place]))[0]
+                pressed = _pressed(kind, np.array([left]), np.array([index]))[0]
                 both[KINDS.index(kind)] = looks * right * letter + (1 - looks) * pressed
             states = states * (kinds @ both)
         clear = CALIBRATED * states[CLEAR]
@@ -246,8 +246,8 @@ class _Inference:
         for key, time in zip(keys, times, strict=True):
             last[key] = max(time, last.get(key, time))
         units = sorted(last, key=lambda key: (key[0], last[key], key[1]))
-        places = {key: place for place, key in enumerate(units)}
-        self._unit = np.array([places[key] for key in keys])
+        indices = {key: index for index, key in enumerate(units)}
+        self._unit = np.array([indices[key] for key in keys])
         self._worker, self._pair = np.array(units).T
         self._until = [last[key].isoformat() for key in units]
         self._aspects, aspect = _index([vote.aspect for vote in votes])
@@ -255,11 +255,11 @@ class _Inference:
         self._aspect[pair] = aspect
         #: the state that is known of a pair, -1 of most
         self._known = np.full(len(self._pairs), -1)
-        for vote, place in zip(votes, pair, strict=True):
+        for vote, index in zip(votes, pair, strict=True):
             if vote.check is Check.EQUAL:
-                self._known[place] = NONE
+                self._known[index] = NONE
             elif vote.gold and vote.check is None:
-                self._known[place] = OBVIOUS
+                self._known[index] = OBVIOUS
         #: whether a unit is a check task with a known answer
         self._checks = self._known[self._pair] >= 0
         self._high = np.array([vote.preferred == "high" for vote in votes])
@@ -460,8 +460,8 @@ def _pressed(kind: WorkerKind, left: NDArray[np.bool_], letter: Integers) -> Flo
 def _index(values: Sequence[Key]) -> tuple[list[Key], Integers]:
     """Return the distinct values in order, and the place of each value among them."""
     distinct = sorted(set(values))
-    places = {value: place for place, value in enumerate(distinct)}
-    return distinct, np.array([places[value] for value in values])
+    indices = {value: index for index, value in enumerate(distinct)}
+    return distinct, np.array([indices[value] for value in values])
 
 
 def _normal(logs: Floats, axes: tuple[int, ...] = (1,)) -> Floats:

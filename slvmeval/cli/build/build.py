@@ -13,6 +13,7 @@ from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.build.plan import plan
 from slvmeval.cli.declared import Only, Without
+from slvmeval.command_line import command_line
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
     code = finish(result, gallery, summary, run.quiet, run.output)
     if run.output == "table" and any(count["built"] for count in result.release.summary().values()):
-        judges = "-e duration -e sharpness -e coin"
-        terminal.say(f"next: slvmeval evaluate {result.release.name} --store {options.store} {judges}")
+        judges = ("-e", "duration", "-e", "sharpness", "-e", "coin")
+        command = command_line("evaluate", result.release.name, *judges, store=options.store)
+        terminal.say(f"next: {command}")
     raise typer.Exit(code)
 
 

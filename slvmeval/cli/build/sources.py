@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -16,6 +15,7 @@ from flows.parameters import DryRun, Given, ModelFolders, OwnPrompts, SiteParame
 from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, refuse
+from slvmeval.command_line import command_line
 from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ def _next(kind: str, root: str, rows: list[dict[str, Any]]) -> list[str]:
         for row in rows
     )
     if kind == "folder" and to_caption:
-        return [f"next: slvmeval sources caption {shlex.quote(root)}"]
+        return [f"next: {command_line('sources', 'caption', root)}"]
     if not all(row["reason"] for row in rows):
-        return [f"next: slvmeval build --dry-run --sources {shlex.quote(root)} --store store"]
+        return [f"next: {command_line('build', '--dry-run', '--sources', root)}"]
     return []
 
 
@@ -347,7 +347,7 @@ def _show_captioned(
         if name not in known
     ]
     left = sum(blank.values())
-    scan = f"next: slvmeval sources scan {shlex.quote(f'folder:{folder}')}"
+    scan = f"next: {command_line('sources', 'scan', f'folder:{folder}')}"
     if not rows:
         lines = [f"all videos in {folder} have captions", scan]
     elif not films:

@@ -14,6 +14,7 @@ from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.pairs import check_aspects
+from slvmeval.command_line import command_line
 from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
@@ -267,7 +268,8 @@ def export(
     if options.recipe_only:
         refuse(options, "not with --recipe-only", "private", "packed", "votes")
         path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
-        terminal.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
+        command = command_line("build", "--recipe", path, "--sources", "KIND:PATH")
+        terminal.say(str(path), f"the same pairs: {command}")
         return
     passed = [row.source_id for row in opened.sources() if options.private or row.redistributable]
     wanted = [id_ for id_ in passed if packed or needs_frames(opened, id_, opened.pairs(source_id=id_))]
@@ -395,7 +397,7 @@ def pull(
         f"release {release.name}, version {release.version}: {made['pairs']} pairs of {made['sources']} "
         f"sources in {target.root}",
         f"content checksum {release.manifest.content_checksum}",
-        f"next: slvmeval verify {release.name} --store {target.root}",
+        f"next: {command_line('verify', release.name, store=target.root)}",
     )
 
 
