@@ -76,12 +76,12 @@ def check_cluster(
         fit[str(name)] = pool_findings[0].verdict
     findings += check_job_logs(site, where)
     address, address_finding = scheduler_address(site, where, nodes)
-    scripts, script_findings = check_scripts(site, where, address or ADDRESS, fit)
+    accepted, script_findings = check_scripts(site, where, address or ADDRESS, fit)
     findings += [address_finding, *script_findings]
-    if probe and address is not None and scripts:
+    if probe and address is not None and accepted:
         from slvmeval.cli.doctor.nodes import check_nodes
 
-        return [*findings, *check_nodes(site, where, scripts, nodes, address, wait_s, per_kind)]
+        return [*findings, *check_nodes(site, accepted, nodes, address, wait_s, per_kind)]
     why = "after fixing the rest" if probe else "without --set probe_nodes=0"
     return [
         *findings,
@@ -159,16 +159,15 @@ def check_job_logs(site: Profile, where: str) -> Iterator[Finding]:
 
 def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple[str | None, Finding]:
     """Return the address at which workers reach this machine, with a finding about it."""
-    from infra.slurm.addresses import check_prefect_server, scheduler_options
-    from infra.slurm.on_node import address_of
+    from infra.slurm.addresses import address_of, check_prefect_server, scheduler_options
 
     try:
         options = scheduler_options(site, nodes)
-        address = options.get("host") or address_of(options["interface"])
+        address = address_of(options)
         check_prefect_server(site, options)
     except PrerequisiteError as problem:
         return None, Finding("scheduler", CheckVerdict.FAIL, f"{where}: {problem}")
-    except OSError:
+    except ValueError:
         message = f"{where}: scheduler_interface: {site.scheduler_interface!r} has no IPv4 address here"
         return None, Finding("scheduler", CheckVerdict.FAIL, message)
     how = (
@@ -183,8 +182,8 @@ def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple
 
 def check_scripts(
     site: Profile, where: str, address: str, fit: Mapping[str, CheckVerdict]
-) -> tuple[dict[str, str], list[Finding]]:
-    """Return the job scripts that SLURM accepts for the pools that fit, with findings about the others.
+) -> tuple[list[str], list[Finding]]:
+    """Return the pools that fit and whose job scripts SLURM accepts, with findings.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ def check_scripts(
     """
     from infra.slurm import commands
 
-    scripts: dict[str, str] = {}
+    accepted: list[str] = []
     findings = []
     for name in site.pools:
         try:
@@ -212,8 +211,8 @@ def check_scripts(
                 findings.append(Finding(f"script {name}", CheckVerdict.OK, "sbatch --test-only accepts it"))
             if fit[name] is not CheckVerdict.FAIL:
                 # --test-only rejects jobs that fit but have to wait for a node to come back
-                scripts[name] = script
-    return scripts, findings
+                accepted.append(name)
+    return accepted, findings
 
 
 def script_of(site: Profile, pool: str, address: str) -> str:
