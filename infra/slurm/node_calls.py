@@ -38,18 +38,61 @@ _MAX_MISSES = 2
 
 
 @dataclass(frozen=True)
-class NodeCall:
-    """A program to run on a node: the name, pool, script and log of its job."""
+class NodeProgram:
+    """A program for the Python of a pool, which a job runs in place of a worker.
 
-    name: str
+    The job asks for all that a worker asks for, time and memory included: what SLURM refuses a worker, it is
+    to refuse the program.
+
+    Parameters
+    ----------
+    pool
+        Name of the pool.
+    name
+        Unique name, a part of the job's.
+    arguments, text
+        Python's arguments and standard input.
+    log
+        Path of the job's log, in an existing folder.
+    node
+        The node on which to run; any of the pool if it is empty.
+    needs_temporary_folder
+        Whether it must not run without the job's private folder for temporary files.
+    """
+
     pool: str
-    script: str
+    name: str
+    arguments: tuple[str, ...]
+    text: str
     log: Path
+    node: str = ""
+    needs_temporary_folder: bool = True
+
+    @property
+    def job_name(self) -> str:
+        """Name of its job."""
+        return job_name(self.name, self.pool)
+
+    def script(self, profile: Profile, store: Path) -> str:
+        """Return its job script."""
+        text = job_script(profile, self.pool, run=self.name, index=0, scheduler="tls://none:0", store=store)
+        *lines, _worker = text.rstrip("\n").splitlines()
+        end = max(index for index, line in enumerate(lines) if line.startswith("#SBATCH")) + 1
+        # sbatch uses the last of repeated options
+        options = [f'--output="{self.log}"', *([f"--nodelist={self.node}"] if self.node else [])]
+        python = profile.pools[self.pool].python or sys.executable
+        program = [
+            *([NEEDS_TEMPORARY_FOLDER] if self.needs_temporary_folder else []),
+            f"{shlex.join([python, *self.arguments])} <<'END_OF_PROGRAM'",
+            self.text.rstrip("\n"),
+            "END_OF_PROGRAM",
+        ]
+        return "\n".join([*lines[:end], *(f"#SBATCH {one}" for one in options), *lines[end:], *program, ""])
 
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """What came of a call.
+    """What came of a program on a node.
 
     Parameters
     ----------
@@ -66,54 +109,10 @@ class NodeAnswer:
     problem: str = ""
 
 
-def node_call(
+def run_on_nodes(
     profile: Profile,
-    pool: str,
-    arguments: Sequence[str],
-    text: str,
-    *,
+    programs: Sequence[NodeProgram],
     store: Path,
-    name: str,
-    log: Path,
-    node: str = "",
-    needs_temporary_folder: bool = True,
-) -> NodeCall:
-    """Return a call of the pool's Python, in the job of a worker with the program in the worker's place.
-
-    It asks for all that a worker asks for, time and memory included: what SLURM refuses a worker, it is to
-    refuse the program.
-
-    Parameters
-    ----------
-    arguments, text
-        Python's arguments and standard input.
-    name
-        Unique name, a part of the job's.
-    log
-        Path of the job's log, in an existing folder.
-    node
-        The node on which to run; any of the pool if it is empty.
-    needs_temporary_folder
-        Whether the program must not run without the job's private folder for temporary files.
-    """
-    script = job_script(profile, pool, run=name, index=0, scheduler="tls://none:0", store=store)
-    *lines, _worker = script.rstrip("\n").splitlines()
-    end = max(index for index, line in enumerate(lines) if line.startswith("#SBATCH")) + 1
-    # sbatch uses the last of repeated options
-    options = [f'#SBATCH --output="{log}"', *([f"#SBATCH --nodelist={node}"] if node else [])]
-    program = [
-        *([NEEDS_TEMPORARY_FOLDER] if needs_temporary_folder else []),
-        f"{shlex.join([profile.pools[pool].python or sys.executable, *arguments])} <<'END_OF_PROGRAM'",
-        text.rstrip("\n"),
-        "END_OF_PROGRAM",
-    ]
-    script = "\n".join([*lines[:end], *options, *lines[end:], *program]) + "\n"
-    return NodeCall(job_name(name, pool), pool, script, log)
-
-
-def call_nodes(
-    profile: Profile,
-    calls: Sequence[NodeCall],
     *,
     wait_s: float,
     run_s: float,
@@ -124,10 +123,10 @@ def call_nodes(
 
     Parameters
     ----------
-    wait_s
-        Maximum time that the jobs may wait for a node, seconds.
-    run_s
-        Maximum time that they may run, seconds.
+    store
+        The store, which may not exist yet.
+    wait_s, run_s
+        Maximum seconds that the jobs may wait for a node, and run.
     poll_s
         Interval between queries of SLURM, seconds.
     tell
@@ -138,23 +137,22 @@ def call_nodes(
     PrerequisiteError
         If SLURM is not installed.
     """
-    refused: dict[str, str] = {}
-    names = [call.name for call in calls]
+    answers: dict[str, NodeAnswer] = {}
+    names = [program.job_name for program in programs]
     try:
-        for call in calls:
+        for program in programs:
             try:
-                commands.submit(call.script)
+                commands.submit(program.script(profile, store))
             except SlvmevalError as problem:
-                refused[call.name] = str(problem)
-        seen = _until_over(set(names) - set(refused), wait_s, run_s, poll_s, tell)
+                look = f"look at pools.{program.pool} in {profile.place}"
+                answers[program.job_name] = NodeAnswer(None, problem=f"{problem}: {look}")
+        seen = _until_over(set(names) - set(answers), wait_s, run_s, poll_s, tell)
     finally:
         commands.cancel_by_name(names)
     end = time.monotonic() + _FILE_COMES_S
     return [
-        NodeAnswer(None, problem=f"{refused[call.name]}: look at pools.{call.pool} in {profile.place}")
-        if call.name in refused
-        else _came_of(profile, call, seen.get(call.name), wait_s, end)
-        for call in calls
+        answers.get(name) or _came_of(profile, program, seen.get(name), wait_s, end)
+        for name, program in zip(names, programs, strict=True)
     ]
 
 
@@ -195,26 +193,26 @@ def _line(job: commands.Job) -> str:
 
 
 def _came_of(
-    profile: Profile, call: NodeCall, job: commands.Job | None, wait_s: float, end: float
+    profile: Profile, program: NodeProgram, job: commands.Job | None, wait_s: float, end: float
 ) -> NodeAnswer:
-    """Return what came of a call; its log is waited for until `end`."""
+    """Return what came of a program; its log is waited for until `end`."""
     if job is not None and job.pending:
-        return NodeAnswer(None, lasting_wait(job.reason) is None, _why_waiting(profile, call, job, wait_s))
-    while (answer := _answer(text := _text(call.log))) is None and time.monotonic() < end:
+        return NodeAnswer(None, lasting_wait(job.reason) is None, _why_waiting(profile, program, job, wait_s))
+    while (answer := _answer(text := _text(program.log))) is None and time.monotonic() < end:
         time.sleep(0.2)
-    return NodeAnswer(answer, problem="" if answer else _why_silent(profile, call, job, text))
+    return NodeAnswer(answer, problem="" if answer else _why_silent(profile, program, job, text))
 
 
-def _why_waiting(profile: Profile, call: NodeCall, job: commands.Job, wait_s: float) -> str:
+def _why_waiting(profile: Profile, program: NodeProgram, job: commands.Job, wait_s: float) -> str:
     lasting = lasting_wait(job.reason)
     if lasting is not None:
-        keys = ", ".join(f"pools.{call.pool}.{key}" for key in lasting.keys)
+        keys = ", ".join(f"pools.{program.pool}.{key}" for key in lasting.keys)
         look = f"; look at {keys} in {profile.place}" if keys else ""
         return f"job {job.id} would never start by itself ({job.reason}): {lasting.remedy}{look}"
     if is_unknown(job.reason):
         return (
             f"job {job.id} waits, and SLURM says: {job.reason}. If that does not end by itself, change "
-            f"pools.{call.pool} in {profile.place}"
+            f"pools.{program.pool} in {profile.place}"
         )
     reason = f" ({job.reason})" if job.reason else ""
     return (
@@ -223,17 +221,17 @@ def _why_waiting(profile: Profile, call: NodeCall, job: commands.Job, wait_s: fl
     )
 
 
-def _why_silent(profile: Profile, call: NodeCall, job: commands.Job | None, text: str) -> str:
+def _why_silent(profile: Profile, program: NodeProgram, job: commands.Job | None, text: str) -> str:
     if job is not None and job.there:
         return f"job {job.id} ran on {job.node} and did not report in time: check that node"
     state = job.state if job is not None else ""
     ended = f"job {job.id} ended as {state.lower()} on {job.node or 'no node'}" if job else "its job ended"
     if not text:
         return (
-            f"{ended}, and its report did not reach {call.log.parent}: nodes do not see that folder; put it "
-            f"on a file system that they share (store, job_logs in {profile.place})"
+            f"{ended}, and its report did not reach {program.log.parent}: nodes do not see that folder; put "
+            f"it on a file system that they share (store, job_logs in {profile.place})"
         )
-    pool, place = f"pools.{call.pool}", profile.place
+    pool, place = f"pools.{program.pool}", profile.place
     why = {
         "OUT_OF_MEMORY": f"it took more memory than it was given; raise {pool}.memory in {place}",
         "TIMEOUT": "it took longer than its time limit",

@@ -96,7 +96,7 @@ def gpu_check(options: GpuCheckParameters) -> None:
 def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuCheckReport:
     """Run the check as a job with one GPU of its pool, in place of a worker."""
     from infra.pool import seconds_of
-    from infra.slurm.node_calls import MARK, call_nodes, node_call
+    from infra.slurm.node_calls import MARK, NodeProgram, run_on_nodes
     from infra.slurm.run_folder import log_folder, make_log_folder
     from storage_schemas.errors import PrerequisiteError
     from tasks.pairs.gpu_check import GpuCheckReport
@@ -107,14 +107,11 @@ def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuChec
     make_log_folder(site, store)
     name = f"gpu-check-{secrets.token_hex(4)}"
     log = log_folder(site, store) / f"slvmeval-{name}.log"
-    arguments = ["-m", "tasks.pairs.gpu_check", MARK]
-    call = node_call(
-        site, request.pool, arguments, request.model_dump_json(), store=store, name=name, log=log
-    )
+    arguments = ("-m", "tasks.pairs.gpu_check", MARK)
+    program = NodeProgram(request.pool, name, arguments, request.model_dump_json(), log)
     terminal.tell(f"log: {log}")
-    (came,) = call_nodes(
-        site, [call], wait_s=wait_s, run_s=seconds_of(pool.walltime) + SLURM_ENDS_S, tell=terminal.tell
-    )
+    run_s = seconds_of(pool.walltime) + SLURM_ENDS_S
+    (came,) = run_on_nodes(site, [program], store, wait_s=wait_s, run_s=run_s, tell=terminal.tell)
     if came.answer is None:
         raise PrerequisiteError(came.problem)
     return GpuCheckReport.model_validate_json(json.dumps(came.answer))

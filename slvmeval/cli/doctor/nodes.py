@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from infra.pool import Pool
 from infra.profile import Profile
 from infra.slurm.commands import Node
-from infra.slurm.node_calls import NodeAnswer
-from infra.slurm.probe import probe_nodes
+from infra.slurm.node_calls import NodeAnswer, NodeProgram, run_on_nodes
+from infra.slurm.probe import RUN_S, listening, report_program
 from infra.slurm.profile_check import described, fitting, takes_jobs
-from infra.slurm.run_folder import log_folder
+from infra.slurm.run_folder import RunFile, log_folder, versions
+from infra.tls import Credentials, credential_files
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
+from storage_schemas.commit import write_atomic
 from storage_schemas.first_of_many import first_names
 
 #: Number of nodes that a message names.
@@ -39,21 +44,8 @@ def check_nodes(
     """
     chosen = {name: _chosen(site.pools[name], nodes, per_kind) for name in pools}
     probes = [(name, node.name) for name, (some, _) in chosen.items() for node in some]
-    store = store_path(site)
-    weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
     try:
-        answers = probe_nodes(
-            site,
-            probes,
-            store,
-            existing(store),
-            address,
-            modules=MODULES,
-            readable=[path.resolve() for path in weights],
-            writable=[existing(log_folder(site, store))],
-            wait_s=wait_s,
-            poll_s=max(1.0, min(site.poll_s, 5.0)),
-        )
+        answers = _probe(site, probes, address, wait_s)
     except OSError as problem:
         return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be submitted: {problem}")]
     findings = []
@@ -62,6 +54,61 @@ def check_nodes(
     for name, (_, unseen) in chosen.items():
         findings += [Finding(f"node of {name}", CheckVerdict.UNSEEN, message) for message in unseen]
     return findings
+
+
+def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_s: float) -> list[NodeAnswer]:
+    """Have nodes of pools do the checks of workers, and what a build uses besides; nothing remains.
+
+    Raises
+    ------
+    OSError
+        If the store cannot be written, or this machine does not have that address.
+    """
+    store, mark = store_path(site), secrets.token_hex(4)
+    weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
+    with (
+        tempfile.TemporaryDirectory(prefix=".slvmeval-doctor-", dir=existing(store)) as name,
+        listening(address) as (port, secret),
+    ):
+        run = Path(name)
+        # as a run has it: files that only this user can read, and what tells its store from others
+        Credentials("", "").write(run)
+        run_file = RunFile(scheduler=mark, versions=versions())
+        write_atomic(run / "run.json", run_file.model_dump_json().encode())
+        # nodes may run jobs under another identity on the file system, which is to be found
+        run.chmod(0o755)
+        request = {
+            "profile": site.place,
+            "store": str(existing(store)),
+            "run_file": str(run / "run.json"),
+            "scheduler": mark,
+            "credentials": [*vars(credential_files(run)).values()],
+            "readable": [str(path.resolve()) for path in weights],
+            "writable": [str(existing(log_folder(site, store)))],
+            "versions": versions(),
+            "modules": MODULES,
+            "driver": [address, port],
+            "secret": secret,
+        }
+        programs = [
+            NodeProgram(
+                pool,
+                f"doctor-{mark}-{number}",
+                ("-",),
+                report_program({**request, **_of_pool(site, pool)}),
+                run / f"{number}.log",
+                node,
+                needs_temporary_folder=False,
+            )
+            for number, (pool, node) in enumerate(probes)
+        ]
+        poll_s = max(1.0, min(site.poll_s, 5.0))
+        return run_on_nodes(site, programs, store, wait_s=wait_s, run_s=RUN_S, poll_s=poll_s)
+
+
+def _of_pool(site: Profile, name: str) -> dict[str, Any]:
+    pool = site.pools[name]
+    return {"pool": name, "gpus": pool.gpus, "interface": pool.interface}
 
 
 def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node], list[str]]:

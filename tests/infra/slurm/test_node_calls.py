@@ -10,8 +10,10 @@ import pytest
 from infra.profile import Profile
 from infra.slurm import commands, node_calls
 from infra.slurm.commands import Job
-from infra.slurm.node_calls import MARK, NodeAnswer, NodeCall, call_nodes
+from infra.slurm.node_calls import MARK, NodeAnswer, NodeProgram, run_on_nodes
 from storage_schemas.errors import PrerequisiteError
+
+NAME = "slvmeval-r-cpu"
 
 
 class Calls:
@@ -29,9 +31,11 @@ class Calls:
             {"pools": {"cpu": {"partition": "p", "cores": 2, "memory": "2GiB", "walltime": "01:00:00"}}}
         )
         profile._file = Path("s.toml")
-        call = NodeCall("program", "cpu", "script", self.log)
-        (came,) = call_nodes(profile, [call], wait_s=0, run_s=0.05, poll_s=0.01, tell=self.told.append)
-        assert self.cancelled[-1:] == ["program"]
+        program, limits = NodeProgram("cpu", "r", (), "", self.log), {"wait_s": 0.0, "run_s": 0.05}
+        (came,) = run_on_nodes(
+            profile, [program], self.log.parent, **limits, poll_s=0.01, tell=self.told.append
+        )
+        assert self.cancelled[-1:] == [NAME]
         return came
 
 
@@ -46,11 +50,11 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 
 def waiting(reason: str) -> list[Job]:
-    return [Job("7", "program", "PENDING", reason)]
+    return [Job("7", NAME, "PENDING", reason)]
 
 
 def ended(state: str, reason: str = "") -> list[Job]:
-    return [Job("7", "program", state, reason, "n3")]
+    return [Job("7", NAME, state, reason, "n3")]
 
 
 def test_the_last_answer_in_the_log_counts(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

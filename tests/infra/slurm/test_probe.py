@@ -17,8 +17,8 @@ import pytest
 
 from infra.profile import Profile
 from infra.slurm import worker_checks
-from infra.slurm.node_calls import MARK, node_call
-from infra.slurm.probe import listening, program
+from infra.slurm.node_calls import MARK, NodeProgram
+from infra.slurm.probe import listening, report_program
 from infra.slurm.run_folder import RunFile, versions
 from infra.tls import Credentials, credential_files
 
@@ -66,9 +66,8 @@ def good(driver: tuple[str, int, str], tmp_path: Path) -> dict[str, Any]:
 
 def script(tmp_path: Path, request: dict[str, Any], **pool: Any) -> str:
     profile = Profile.model_validate({"pools": {"cpu": POOL | pool}})
-    text, log = program(request), tmp_path / "a log"
-    options: Any = {"store": tmp_path, "name": "doctor-7", "log": log, "node": "n7"}
-    return node_call(profile, "cpu", ["-"], text, needs_temporary_folder=False, **options).script
+    text, log = report_program(request), tmp_path / "a log"
+    return NodeProgram("cpu", "doctor-7", ("-",), text, log, "n7", False).script(profile, tmp_path)
 
 
 def ran(text: str) -> dict[str, Any]:
