@@ -70,7 +70,7 @@ def run_flow(
         if site.pools:
             from infra.slurm.profile_check import require_fit
 
-            require_fit(site, site.place)
+            require_fit(site)
         else:
             # Prefect would print a traceback when the cluster cannot start
             require_worker_processes()
