@@ -169,7 +169,8 @@ def demo(
 
     # a name that is wrong is reported before anything is fetched
     recipe = load_recipe(given.recipe)
-    files = fetch_demo(given.folder, say=terminal.tell)
+    with terminal.long_work("the films", run.quiet) as say:
+        files = fetch_demo(given.folder, say=say)
     site = terminal.settings(
         store=given.folder / "store",
         model_folders=[files.u2netp.parent],
