@@ -257,7 +257,6 @@ def _say_share(
 def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParameters) -> Captioner | None:
     """Return who describes clips, or None without a model; a server is asked whether it has the model."""
     from storage_schemas.errors import PrerequisiteError, UserInputError
-    from storage_schemas.model import ModelServer
     from tasks.first_captions import Captioner
     from tasks.llm.servers import Servers, check_server, list_models, why
 
@@ -271,21 +270,18 @@ def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParame
         source = ImageTextSource(hub, options.model, options.dtype)
         source.check()
         return Captioner(options.model, LocalClient(source, at_once=4), parameters)
-    servers, name = dict(site.model_servers), options.server
-    if name.startswith(("http://", "https://")):
-        servers["captions"], name = ModelServer(url=name), "captions"
-    server = Servers(servers, Path(site.store)).find(name, options.model)
+    server = Servers(site.model_servers, Path(site.store)).find(options.server, options.model)
     if not server.model:
         try:
             listed = list_models(server)
         except (OSError, ValueError) as problem:
             raise PrerequisiteError(
-                f"model server {server.name} at {server.base} does not list its models ({why(problem)}): "
-                "start it, or name the model with --model"
+                f"{server.where} does not list its models ({why(problem)}): start it, "
+                f"{server.correction}, or name the model with --model"
             ) from problem
         if len(listed) != 1:
             raise UserInputError(
-                f"model server {server.name} has {len(listed)} models: choose with --model NAME "
+                f"{server.where} has {len(listed)} models: choose with --model NAME "
                 f"({', '.join(listed[:10])})"
             )
         server = server.model_copy(update={"model": listed[0]})
@@ -392,8 +388,9 @@ class CategoriseOptions(SiteParameters):
     model: Annotated[str, Given(metavar="NAME")] = Field(
         default="", description="The model; Qwen/Qwen3-8B by default."
     )
-    server: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="Its server in the profile's model_servers; caption-analysis by default."
+    server: Annotated[str, Given(metavar="URL|NAME")] = Field(
+        default="",
+        description="Its server, or its name in the profile's model_servers; caption-analysis by default.",
     )
     prompts: OwnPrompts = None
     output: terminal.FormatOption = "table"
