@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from tasks.publish.pair_videos import materialise_pair
 from tasks.recipe import Lengths, Recipe, load_recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
+from tasks.report.write import write_report
 from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm, changed, only
 from tests.inline import build_inline, evaluate_inline
@@ -146,7 +149,9 @@ def test_lengths_that_do_not_occur_and_searches_without_pairs_are_refused(built:
         prepare(lengths=("excerpts",), adaptive=True)
 
 
-def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built: BuildResult) -> None:
+def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(
+    built: BuildResult, tmp_path: Path
+) -> None:
     store = built.release.store
     chosen = tuple(choice_from_text(name) for name in ("duration", "contrast"))
     assert (
@@ -171,6 +176,10 @@ def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(built:
     assert changes
     assert all(row["difference"] == 0 for row in changes)
     assert "length" in report.figures
+    only = report_of(replace(gathered, trials=(), all_trials=()))
+    page = write_report(only, tmp_path / "report").read_text(encoding="utf-8")
+    assert "Only excerpts were judged, which no accuracy contains." in page
+    assert not re.search("of 0 sources|<dt>Aspects|aspects-by-evaluators|Per cent of answers", page)
 
 
 def decoded(path: Path) -> list[bytes]:

@@ -99,9 +99,14 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
 
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
     code = finish(result, gallery, summary, run.quiet, run.output)
-    if run.output == "table" and any(count["built"] for count in result.release.summary().values()):
-        judges = "-e duration -e sharpness -e coin"
-        terminal.say(f"next: slvmeval evaluate {result.release.name} --store {options.store} {judges}")
+    if run.output == "table":
+        evaluate = f"slvmeval evaluate {result.release.name} --store {options.store}"
+        has_pairs = any(count["built"] for count in result.release.summary().values())
+        terminal.say(
+            f"next: {evaluate} -e duration -e sharpness -e coin"
+            if has_pairs
+            else "no pair was built: `slvmeval sources scan` says what each film lacks"
+        )
     raise typer.Exit(code)
 
 
