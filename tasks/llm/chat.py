@@ -142,7 +142,7 @@ class ServerAsking:
             pass
         except TransientFault as still:
             raise ServerDown(
-                f"model server {self._server.name} at {self._server.base} does not answer: {error}; {still}. "
+                f"{self._server.where} does not answer: {error}; {still}. "
                 "Start it, or wait until it is less busy, then run the same command again: answers received "
                 "so far are stored"
             ) from still

@@ -101,7 +101,7 @@ def ask_questions(
 
     def every_one_rejected(count: int) -> PrerequisiteError:
         return PrerequisiteError(
-            f"model server {server.name} at {server.base} rejected all {count} {topic} for the same reason: "
+            f"{server.where} rejected all {count} {topic} for the same reason: "
             f"{next(iter(refusals))}. If it does not support a field, {advice}"
         )
 

@@ -305,7 +305,7 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
     figures = [
         ("Pairs judged", f"{len({row.pair_id for row in gathered.rows} - controls):,}"),
         *([("Controls judged", f"{len(controls):,}")] if controls else []),
-        ("Aspects", f"{len(gathered.aspects)}"),
+        *([("Aspects", f"{len(gathered.aspects)}")] if gathered.aspects else []),
         ("Evaluators", f"{len(gathered.names)}"),
         *([("Answers of people", f"{votes:,}")] if votes else []),
         ("Requests", f"{len(gathered.rows) - votes:,}"),

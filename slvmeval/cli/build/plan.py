@@ -205,7 +205,9 @@ def _print(values: dict[str, Any]) -> None:
         terminal.say(f"damaged:   {row['source']}: the video is {DAMAGE_TEXTS[row['damage']]}")
     for row in sources["set_aside"]:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
-    if not values["pairs_missing"]:
+    if not any(counts["planned"] for counts in values["aspects"].values()):
+        terminal.say("no source gives a pair: a build would make an empty release")
+    elif not values["pairs_missing"]:
         terminal.say("nothing is missing: a build would change nothing")
 
 

@@ -143,7 +143,8 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
-    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.output != "table"))
+    with terminal.long_work("the estimate", run.quiet or run.output != "table") as say:
+        rows = estimate(evaluation, run.sample, say)
     basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
     refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
     output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}

@@ -262,7 +262,7 @@ class ServerBatches(BatchProvider):
         # a gateway's 408 says nothing about the server behind it
         known = status is not None and status < 500 and status != 408
         return (PrerequisiteError if known else NoAnswer)(
-            f"model server {self.server.name} at {self.server.base}: {doing} failed: {said}; {advice}"
+            f"{self.server.where}: {doing} failed: {said}; {advice}"
         )
 
 

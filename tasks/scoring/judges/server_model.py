@@ -134,7 +134,8 @@ class ServerModel:
     model
         The model's id at its server, or a predefined one: ``gpt-5``, ``gpt-5-mini``, ``qwen3-vl``.
     server
-        Name of the server in the profile's ``[model_servers]``, or ``openai``, ``anthropic``, ``google``.
+        Name of the server in the profile's ``[model_servers]``, its address, or ``openai``, ``anthropic``,
+        ``google``.
         Predefined models have one.
     settings
         Further fields of :class:`~tasks.llm.vision_models.VlmModel`, such as ``temperature=0.0``.

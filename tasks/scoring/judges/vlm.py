@@ -378,7 +378,7 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
         return VlmModel.like(like, fields, "qwen3-vl")
     raise UserInputError(
         f"there is no predefined VLM {name!r}: {suggestion(name, VLM_MODELS, 'there are')} For another one "
-        "give the settings model (its id) and server (its name in model_servers)"
+        "give the settings model (its id) and server (its name in model_servers, or its address)"
     )
 
 
