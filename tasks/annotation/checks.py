@@ -75,7 +75,8 @@ def check_tasks(had: Sequence[str], due: CheckKind, published: Iterable[str]) ->
     published
         Ids of the campaign's check tasks.
     """
-    of_kind = [task for task in published if (check_of(task)[1] or "gold") == due and task not in had]
+    seen = set(had)
+    of_kind = [task for task in published if task not in seen and (check_of(task)[1] or "gold") == due]
     if due is not Check.AGAIN:
         return of_kind
     # a pair of which the worker still has a picture is not repeated

@@ -22,6 +22,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
+from itertools import product
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -186,22 +188,32 @@ class WorkerModel:
         states = np.array(self.shares.get(votes[0].aspect, PRIOR_STATES))
         new = _expected(careless)
         for vote in votes:
-            right = self.right if vote.preferred == "high" else 1 - self.right
-            known = _KNOWN_RIGHT if vote.preferred == "high" else 1 - _KNOWN_RIGHT
-            letter = self.ratings[:, _LETTERS.index(vote.rating)]
-            # a worker who answers by habit says nothing about the pair
-            coin, any_letter = np.full(5, 0.5), np.full(5, 1 / 3)
-            preferred = np.stack([right, coin, 1 - right, coin, coin, known])
-            rated = np.stack([letter, any_letter, letter, any_letter, any_letter])
-            kinds = self._kinds_at(vote, new)
-            both = preferred[list(_PREFERENCE)] * rated[list(_RATING)]
-            left, index = vote.preferred == vote.first, _LETTERS.index(vote.rating)
-            for kind, looks in LOOKS.items():
-                pressed = _pressed(kind, np.array([left]), np.array([index]))[0]
-                both[KINDS.index(kind)] = looks * right * letter + (1 - looks) * pressed
-            states = states * (kinds @ both)
+            answer = (vote.preferred == "high", vote.preferred == vote.first, _LETTERS.index(vote.rating))
+            states = states * (self._kinds_at(vote, new) @ self._answers[answer])
         clear = CALIBRATED * states[CLEAR]
         return float(clear / (clear + states[CLEAR + 1 :].sum()))
+
+    @cached_property
+    def _answers(self) -> dict[tuple[bool, bool, int], Floats]:
+        """The probability of each answer, (high side, left, letter), by kind and state."""
+        return {
+            answer: self._answer(*answer)
+            for answer in product((False, True), (False, True), range(len(_LETTERS)))
+        }
+
+    def _answer(self, high: bool, left: bool, index: int) -> Floats:
+        right = self.right if high else 1 - self.right
+        known = _KNOWN_RIGHT if high else 1 - _KNOWN_RIGHT
+        letter = self.ratings[:, index]
+        # a worker who answers by habit says nothing about the pair
+        coin, any_letter = np.full(5, 0.5), np.full(5, 1 / 3)
+        preferred = np.stack([right, coin, 1 - right, coin, coin, known])
+        rated = np.stack([letter, any_letter, letter, any_letter, any_letter])
+        both: Floats = preferred[list(_PREFERENCE)] * rated[list(_RATING)]
+        for kind, looks in LOOKS.items():
+            pressed = _pressed(kind, np.array([left]), np.array([index]))[0]
+            both[KINDS.index(kind)] = looks * right * letter + (1 - looks) * pressed
+        return both
 
     def _kinds_at(self, vote: Vote, new: Floats) -> Floats:
         """Return the probabilities of a worker's kinds when the worker gave a vote."""
