@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.extras import ExtraKind
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.desk.refusals import RefusalReason
 from tasks.annotation.desk.workers import Question
 from tasks.annotation.pair_task import PairTask
@@ -50,15 +50,15 @@ def paid(desk: Desk, worker: str) -> list[tuple[ExtraKind, float]]:
     return [(one.kind, one.pay) for one in row.extras]
 
 
-def trained(desk: Desk, clock: HandClock, worker: str, rating: str = "A") -> Assignment:
+def trained(desk: Desk, clock: HandClock, worker: str, rating: str = "A") -> PairAssignment:
     """Let a worker answer the next task, which is training, and return it with its explanation."""
     lesson = ready_to_rate(desk, clock, next_task(desk, worker))
     return desk.answers.train("autumn", worker, lesson.id, rating)
 
 
-def next_task(desk: Desk, worker: str) -> Assignment:
+def next_task(desk: Desk, worker: str) -> PairAssignment:
     task = desk.queue.next("autumn", worker)
-    assert isinstance(task, Assignment)
+    assert isinstance(task, PairAssignment)
     return task
 
 
