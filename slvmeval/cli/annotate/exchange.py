@@ -269,6 +269,7 @@ def publish(
             )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
+    private = " --private" if options.private_audience else ""
     terminal.show(
         output,
         {
@@ -283,7 +284,7 @@ def publish(
         },
         result.in_words(),
         *(f"  {why}" for why in result.failed.values()),
-        f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}",
+        f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}{private}",
     )
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
