@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from storage_schemas.names import CAMPAIGN_NAME_RULE, is_campaign_name
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.rng import derived_seed
 from storage_schemas.value_problems import first_error
@@ -178,8 +178,8 @@ class Campaign(Frozen):
     @field_validator("name")
     @classmethod
     def _name_is_a_word(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
-            raise ValueError("a campaign's name must be at most 64 letters, digits, - and _")
+        if not is_campaign_name(value):
+            raise ValueError(f"a campaign's name must be {CAMPAIGN_NAME_RULE}")
         return value
 
     @model_validator(mode="after")
