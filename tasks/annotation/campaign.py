@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -40,6 +40,30 @@ DRAWN: Mapping[str, tuple[Viewing, float | None]] = {
 }
 #: Votes on a pair (SLVMEval, section 4.4).
 PAPER_WORKERS = 5
+
+
+class Words(NamedTuple):
+    """What a kind of campaign calls a task, an answer, and a group of tasks."""
+
+    task: str
+    answer: str
+    group: str
+
+    @property
+    def tasks(self) -> str:
+        """Several tasks."""
+        return f"{self.task}s"
+
+    @property
+    def answers(self) -> str:
+        """Several answers."""
+        return f"{self.answer}s"
+
+
+_WORDS: Mapping[CampaignKind, Words] = {
+    "pairs": Words("pair", "vote", "aspect"),
+    "ratings": Words("video", "rating", "dimension"),
+}
 
 
 class Campaign(Frozen):
@@ -288,6 +312,11 @@ class Campaign(Frozen):
         """
         few = self.weighs and votes < self.votes_at_least
         return max(wanted, self.workers_per_pair - SAVED) if few else wanted
+
+    @property
+    def words(self) -> Words:
+        """What it calls its tasks and answers."""
+        return _WORDS[self.kind]
 
     @property
     def shows(self) -> str:
