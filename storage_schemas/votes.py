@@ -113,21 +113,56 @@ def check_of(task_id: str) -> tuple[str, Check | None]:
     return (task_id, None) if check is None else (pair_id, check)
 
 
-class Vote(Frozen):
-    """One worker's answer on one pair.
+class Answer(Frozen):
+    """One worker's answer on one task: a vote on a pair, or a rating of a single video.
 
     Parameters
     ----------
     vote_id
-        Id of the assignment (web) or checksum of the row (file); the same vote has the same id everywhere.
+        Id of the assignment (web) or checksum of the row (file); the same answer has the same id everywhere.
     campaign
         Name of the campaign.
+    pair_id, aspect
+        Id of the task, and its aspect; of a rating the video's dimension.
     worker
         Keyed hash of the worker, 32 hexadecimal digits.
     platform
         Origin of the worker: ``link``, ``prolific``, ``mturk``, or the name of a custom platform.
     gold
-        Whether the pair is an attention check; its votes do not count in the filter.
+        Whether the task is an attention check; its votes do not count in the filter.
+    total_s
+        Seconds from opening the task to the rating, by the server's clock; None if a platform does not report
+        them.
+    watched_s
+        Seconds of media actually played, all videos together; None if unknown.
+    pair_duration_s
+        Duration of all videos together, in seconds.
+    opened_at, at
+        When the task was opened and the rating stored, UTC in ISO 8601; empty if unknown.
+    """
+
+    vote_id: str
+    campaign: str
+    pair_id: str
+    aspect: str
+    worker: str
+    platform: str = "link"
+    origin: Origin = "web"
+    language: str = "en"
+    gold: bool = False
+    total_s: float | None = None
+    watched_s: float | None = None
+    pair_duration_s: float
+    comment: str = ""
+    opened_at: str = ""
+    at: str = ""
+
+
+class Vote(Answer):
+    """One worker's answer on one pair.
+
+    Parameters
+    ----------
     control
         Whether the pair is a control, in which no side is better.
     first
@@ -136,43 +171,21 @@ class Vote(Frozen):
         The side the worker preferred before the intended answer was shown.
     rating
         The worker's rating of the degradation afterwards.
-    preference_s, total_s
-        Seconds from opening the task to the preference and to the rating, by the server's clock; None if a
-        platform does not report them.
-    watched_s
-        Seconds of media actually played, both videos together; None if unknown.
-    pair_duration_s
-        Duration of both videos together, in seconds.
+    preference_s
+        Seconds from opening the task to the preference, as `total_s`.
     protocol
         Under which protocol the worker answered, ``paper`` or in words; empty if unknown.
-    opened_at, at
-        When the task was opened and the rating stored, UTC in ISO 8601; empty if unknown.
     """
 
-    vote_id: str
-    campaign: str
     release: str
     version: int
-    pair_id: str
     source_id: str
-    aspect: str
-    worker: str
-    platform: str = "link"
-    origin: Origin = "web"
-    language: str = "en"
-    gold: bool = False
     control: bool = False
     first: SideWord
     preferred: SideWord
     rating: Rating
     preference_s: float | None = None
-    total_s: float | None = None
-    watched_s: float | None = None
-    pair_duration_s: float
-    comment: str = ""
     protocol: str = ""
-    opened_at: str = ""
-    at: str = ""
 
     @property
     def check(self) -> Check | None:

@@ -64,19 +64,19 @@ class DrawnVideo(Side):
         """Return the number of frames."""
         return self._frames
 
-    def planes(self, places: Sequence[int]) -> Planes:
+    def planes(self, indices: Sequence[int]) -> Planes:
         """Return read-only frames by position."""
         with self._lock:
             self.reads += 1
-            self.most_at_once = max(self.most_at_once, len(places))
+            self.most_at_once = max(self.most_at_once, len(indices))
         if self._broken:
             raise IntegrityError("frames of this video cannot be read")
-        frames = np.empty((len(places), self.height * 3 // 2, self.width), np.uint8)
-        for at, place in enumerate(places):
-            if not 0 <= place < self._frames:
-                raise IndexError(f"frame {place} of {self._frames}")
-            rng = np.random.Generator(np.random.Philox(key=place // 8))
-            frames[at] = rng.integers(40, 160, frames.shape[1:]) + self._light + place % 8
+        frames = np.empty((len(indices), self.height * 3 // 2, self.width), np.uint8)
+        for at, index in enumerate(indices):
+            if not 0 <= index < self._frames:
+                raise IndexError(f"frame {index} of {self._frames}")
+            rng = np.random.Generator(np.random.Philox(key=index // 8))
+            frames[at] = rng.integers(40, 160, frames.shape[1:]) + self._light + index % 8
         frames.setflags(write=False)
         return frames
 

@@ -149,7 +149,7 @@ class ServedClip:
             return ServedModel.model_validate(models[self.server.model])
         except (KeyError, TypeError, ValidationError) as problem:
             raise PrerequisiteError(
-                f"model server {self.server.name} at {self.server.base} is not a CLIP server like "
+                f"{self.server.where} is not a CLIP server like "
                 "tasks/models/clip_server: start that one, see docs/scorers.md"
             ) from problem
 
@@ -209,7 +209,7 @@ class ServedClip:
             except _Unreachable as problem:
                 if time.monotonic() + pause > end:
                     raise ServerDown(
-                        f"model server {self.server.name} at {self.server.base} does not answer ({problem}): "
+                        f"{self.server.where} does not answer ({problem}): "
                         "start it again, see docs/scorers.md"
                     ) from problem
             time.sleep(pause)
@@ -229,9 +229,7 @@ class ServedClip:
                 raise no_such_model(self.server) from problem
             if problem.code in (502, 503, 504):
                 raise _Unreachable(f"HTTP {problem.code}") from problem
-            message = (
-                f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {reason}"
-            )
+            message = f"{self.server.where} answers HTTP {problem.code}: {reason}"
             if problem.code >= 500:
                 # only this request failed: the next one may succeed
                 raise RuntimeError(message) from problem

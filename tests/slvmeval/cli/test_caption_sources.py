@@ -79,10 +79,12 @@ def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank
     assert f"{len(blank) + len(lines(videos / 'trip/b.jsonl'))} blank captions: write" in said.text
     assert "next: slvmeval sources scan" in said.text
     assert f"a caption that suits all aspects: {EXAMPLE}" in said.text
-    assert f"next: slvmeval sources caption {videos}" in run("sources", "scan", videos, code=3).out
+    # the command without a model would change nothing
+    next_line = f"next: write the captions, or slvmeval sources caption {videos} --server URL"
+    assert next_line in run("sources", "scan", videos, code=3).out
     (row, _) = run("sources", "scan", videos, "--format", "json", code=3).json
     assert row["reason"] == "captions_empty"
-    assert "`slvmeval sources caption` fills blank ones" in row["message"]
+    assert "`slvmeval sources caption` with `--server` or `--model` fills blank ones" in row["message"]
     # what is shown as an example is right for each aspect
     path.write_text("".join(json.dumps(line | {"caption": EXAMPLE}) + "\n" for line in blank))
     (row, _) = run("sources", "scan", videos, "--format", "json", code=3).json

@@ -116,7 +116,7 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
                 request, campaign, task, problem="Play the video first: nothing was recorded.", status=422
             )
         try:
-            known = {one.rating.rating_id for one in views.rated(campaign, task).ratings}
+            known = {one.given.vote_id for one in views.rated(campaign, task).ratings}
             if verdict not in list(Verdict) or not seen or any(not level.isdecimal() for _, _, level in seen):
                 raise UserInputError("choose what to do with a rating of this page")
             if not {rating for rating, _, _ in seen} <= known:

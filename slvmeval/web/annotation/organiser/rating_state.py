@@ -34,7 +34,7 @@ class RatedTask:
     @property
     def spread(self) -> int:
         """Levels between the highest and the lowest rating."""
-        values = [one.rating.value for one in self.ratings]
+        values = [one.given.rating for one in self.ratings]
         return max(values) - min(values) if values else 0
 
 
@@ -119,7 +119,7 @@ def rating_state(
     ratings, checks = desk.ratings.read(name), desk.ratings.checks(name)
     tasks = desk.campaigns.rating_tasks(name)
     workers = desk.organiser.workers(name)
-    values = [one.rating for one in ratings]
+    values = [one.given for one in ratings]
     extras = sum(pay_of(one.extras) for one in workers)
     return RatingState(
         campaign=campaign,
@@ -137,7 +137,7 @@ def rated_tasks(tasks: Sequence[RatingTask], ratings: Sequence[CheckedRating]) -
     """Return the tasks with their ratings, those without a rating included."""
     by_task: dict[str, list[CheckedRating]] = defaultdict(list)
     for one in ratings:
-        by_task[one.rating.task_id].append(one)
+        by_task[one.given.pair_id].append(one)
     return tuple(RatedTask(task, tuple(by_task[task.id])) for task in tasks)
 
 
@@ -145,7 +145,7 @@ def _alphas(tasks: Sequence[RatingTask], ratings: Sequence[VideoRating]) -> dict
     scales = {task.dimension: (task.low, task.high) for task in tasks}
     answers: dict[str, list[RaterAnswer]] = {name: [] for name in scales}
     for one in ratings:
-        answers[one.dimension].append(RaterAnswer(one.task_id, one.worker, str(one.value)))
+        answers[one.aspect].append(RaterAnswer(one.pair_id, one.worker, str(one.rating)))
     return {
         name: alpha_of(some, [str(value) for value in range(low, high + 1)], "ordinal").alpha
         for name, some in answers.items()
@@ -160,11 +160,11 @@ def rater_rows(
     by_task: dict[str, list[VideoRating]] = defaultdict(list)
     mine: dict[str, list[VideoRating]] = defaultdict(list)
     for one in ratings:
-        by_task[one.task_id].append(one)
+        by_task[one.pair_id].append(one)
         mine[one.worker].append(one)
     back: dict[str, int] = defaultdict(int)
     for check in checks:
-        back[check.rating.worker] += check.verdict is Verdict.SENT_BACK
+        back[check.given.worker] += check.verdict is Verdict.SENT_BACK
     rows = [_rater(worker, mine[worker.worker], by_task, back[worker.worker]) for worker in workers]
     return sorted(rows, key=lambda row: (-(row.apart or 0.0), -row.ratings, row.worker))
 
@@ -176,14 +176,14 @@ def _rater(
     sent_back: int,
 ) -> RaterRow:
     shifts = [
-        one.value - sum(other.value for other in others) / len(others)
+        one.rating - sum(other.rating for other in others) / len(others)
         for one in mine
-        if (others := [other for other in by_task[one.task_id] if other.worker != one.worker])
+        if (others := [other for other in by_task[one.pair_id] if other.worker != one.worker])
     ]
     used: dict[int, int] = defaultdict(int)
     for one in mine:
-        used[one.value] += 1
-    times = [one.total_s / one.duration_s for one in mine if one.duration_s > 0]
+        used[one.rating] += 1
+    times = [one.total_s / one.pair_duration_s for one in mine if one.pair_duration_s > 0]
     return RaterRow(
         worker=worker.worker,
         platform=worker.platform,
@@ -225,15 +225,15 @@ def rater_view(state: RatingState, row: RaterRow, decisions: Sequence[Decision])
         RatingBeside(
             one,
             rated.task,
-            tuple(sorted(other.rating.value for other in rated.ratings if other is not one)),
+            tuple(sorted(other.given.rating for other in rated.ratings if other is not one)),
         )
         for rated in state.tasks
         for one in rated.ratings
-        if one.rating.worker == row.worker
+        if one.given.worker == row.worker
     ]
     return RaterView(
         row,
-        tuple(sorted(beside, key=lambda one: one.rating.rating.at, reverse=True)),
+        tuple(sorted(beside, key=lambda one: one.rating.given.at, reverse=True)),
         tuple(one for one in reversed(decisions) if one.worker == row.worker),
     )
 

@@ -71,11 +71,11 @@ def study(tmp_path: Path) -> Iterator[RatingStudy]:
 def rate(study: RatingStudy, rater: Browser, value: int) -> dict[str, Any]:
     view = rater.task()
     assert rater.video("left", Range="bytes=0-").status_code == 206
-    assert reason(rater.send("level", value=value), 409) == "not_seen"
+    assert reason(rater.send("rate", rating=value), 409) == "not_seen"
     study.clock.on(SECONDS)
     assert rater.send_accepted("play", place="left", intervals=[[0, SECONDS]], speed=1)["can_rate"]
-    assert reason(rater.send("level", value=9), 422) == "bad_value"
-    rater.send_accepted("level", value=value, comment="<i>fine</i>")
+    assert reason(rater.send("rate", rating=9), 422) == "bad_value"
+    rater.send_accepted("rate", rating=value, comment="<i>fine</i>")
     return view
 
 
@@ -88,7 +88,7 @@ def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> Non
     assert "A &lt;b&gt;red&lt;/b&gt; ball" in page
     assert "generator" not in page
     view = rater.task()
-    assert set(rater.data["urls"]) == {"task", "play", "level", "left"}
+    assert set(rater.data["urls"]) == {"task", "play", "rate", "left"}
     assert view["dimension"] == "look"
     assert "評価" in rater.data["words"]["ready"]
     assert "動画" in rater.data["refused"]["not_seen"]["title"]
