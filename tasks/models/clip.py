@@ -31,39 +31,16 @@ from tasks.models.base import OutOfMemory
 from tasks.models.clip_server.encoder import ClipEncoder, Parts, Rows
 from tasks.models.clip_server.loaders import load_transformers
 from tasks.models.residence import Batches
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import library, loading, memory_errors, torch_dtype
 
 #: Pictures per batch; halved when the device runs out of memory.
 BATCH = 32
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> LoadedClip:
-    """Load the checkpoint in a folder, without network access.
-
-    Parameters
-    ----------
-    path
-        The checkpoint's folder, with ``config.json``, weights, tokenizer and ``preprocessor_config.json``.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or transformers are not installed, or the folder holds no such checkpoint.
-    """
+    """Load the checkpoint in a folder; see :func:`~tasks.models.loaders.load_model`."""
     torch_dtype(dtype)
-    prepare_torch()
-    try:
-        from transformers.utils import logging
-    except ImportError as problem:
-        raise PrerequisiteError("a CLIP needs transformers: `make env-models`") from problem
-
-    logging.disable_progress_bar()
+    library("transformers")
     with loading(path, "a CLIP"):
         return LoadedClip(load_transformers(str(path), device, dtype), device, dtype)
 
