@@ -204,9 +204,7 @@ def test_a_server_without_time_for_us_is_not_a_fault_of_the_request() -> None:
         ask(server, patience_s=0.0)
 
 
-def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_proxy_gets_nothing_of_this_machines_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with FaultyServer([Reply("fine")]) as server:
