@@ -158,7 +158,8 @@ class ReleaseReport(Report):
 
     def about(self) -> dict[str, Any]:
         """Return the release's facts."""
-        release = self.gathered.release
+        gathered, release = self.gathered, self.gathered.release
+        aside = {"excerpts": gathered.length_trials, "controls": gathered.control_trials}
         return {
             "release": {
                 "recipe": str(release.recipe.get("name", "")),
@@ -166,7 +167,8 @@ class ReleaseReport(Report):
                 "checksum": release.manifest.content_checksum,
             },
             "facts": release_facts(release).as_texts(),
-            "severities": bool(self.gathered.main_strength),
+            "severities": bool(gathered.main_strength),
+            "only": "" if gathered.all_trials else " and ".join(what for what, some in aside.items() if some),
         }
 
     def pair_line(self, one: DisputedPair, private: bool) -> PairLine:

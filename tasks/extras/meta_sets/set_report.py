@@ -183,7 +183,7 @@ def _agreement_table(gathered: JudgedSet) -> Table:
         }
         for one in gathered.agreements
     ]
-    order = {name: place for place, name in enumerate(gathered.names.values())}
+    order = {name: index for index, name in enumerate(gathered.names.values())}
     return Table(
         "agreement",
         "Agreement with the set's answers",

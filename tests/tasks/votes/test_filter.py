@@ -22,6 +22,7 @@ from tasks.votes.filter import (
     controls_in_words,
     controls_of,
     counting,
+    excerpts_alone,
     pair_outcomes,
     retention,
     verdict,
@@ -222,6 +223,7 @@ def test_excerpts_have_the_verdict_of_the_pair_with_their_damage(tmp_path: Path)
     assert outcomes[-1].verdict is FilterVerdict.UNDECIDED
     assert [one.pair_id for one in outcomes if one.excerpt] == [excerpt.pair_id, alone.pair_id]
     assert retention(outcomes)[-1].initial == len(records)
+    assert excerpts_alone([excerpt, *records, alone]) == [alone]
 
 
 def test_controls_are_in_no_retention(tmp_path: Path) -> None:

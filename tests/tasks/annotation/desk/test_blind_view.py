@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.votes import SideWord
-from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.pair_task import PairTask, Stretch
 from tests.tasks.annotation.example_desk import (
     HandClock,
@@ -51,7 +51,7 @@ tasks = st.builds(
 )
 played = st.lists(st.tuples(st.floats(0, 4), st.floats(5, 10)), max_size=1).map(tuple)
 assignments = st.builds(
-    Assignment,
+    PairAssignment,
     id=st.just("0" * 32),
     campaign=st.just("autumn"),
     worker=st.just("1" * 32),
@@ -77,7 +77,7 @@ BLIND = {
 
 
 @given(assignments)
-def test_view_is_the_same_for_swapped_sides_until_the_first_answer(assignment: Assignment) -> None:
+def test_view_is_the_same_for_swapped_sides_until_the_first_answer(assignment: PairAssignment) -> None:
     other = replace(assignment, task=swapped(assignment.task), first=OTHER[assignment.first])
     assert assignment.file_at("left") == other.file_at("left"), "the same two videos at the same places"
     assert assignment.side_at("left") != other.side_at("left")

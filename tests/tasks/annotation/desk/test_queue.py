@@ -62,7 +62,8 @@ def test_choose_pair_is_free_new_and_most_wanted(queue: list[WaitingPair], data:
         assert choice in free
         shares = aspect_shares(queue)
         assert shares[choice.aspect] == min(shares[pair.aspect] for pair in free)
-        assert choice.taken == max(pair.taken for pair in free if pair.aspect == choice.aspect)
+        taken = {pair: pair.votes + pair.leases for pair in free if pair.aspect == choice.aspect}
+        assert taken[choice] == max(taken.values())
         assert choose_pair(queue[::-1], mine, chance) == choice, "the order of the rows decides nothing"
 
 
