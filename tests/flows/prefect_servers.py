@@ -259,12 +259,15 @@ class PrefectServer:
         self.processes.close()
 
 
-def start_on_server(flow: str, options: BaseModel, folder: Path, **variables: str) -> subprocess.Popen[str]:
+def start_on_server(
+    flow: str, options: BaseModel, folder: Path, workers: int = 2, **variables: str
+) -> subprocess.Popen[str]:
     """Start a flow with options as `on_server.py` does; without an address, on a server of its own."""
     (folder / "options.json").write_text(options.model_dump_json())
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": prefect_home(folder)}
     environment.pop("PREFECT_API_URL", None)
-    command = [sys.executable, str(ROOT / "tests/flows/on_server.py"), flow, str(folder / "options.json")]
+    program = str(ROOT / "tests/flows/on_server.py")
+    command = [sys.executable, program, flow, str(folder / "options.json"), str(workers)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment | variables, start_new_session=True
     )
