@@ -77,7 +77,8 @@ class Processes:
             "PREFECT_HOME": prefect_home(folder),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DO_NOT_TRACK": "1",
-            "PREFECT_WORKER_QUERY_SECONDS": "1",
+            # each question is work of the server
+            "PREFECT_WORKER_QUERY_SECONDS": "2",
             "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
             "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
             **settings,
@@ -194,7 +195,7 @@ class PrefectServer:
             lambda: (state := self.ask(f"/flow_runs/{run_id}")["state"])["type"] in over and state,
             seconds,
             "end of the run",
-            0.3,
+            0.5,
         )
         return result
 
