@@ -279,14 +279,14 @@ class _Run:
         for pair, votes in self.of_pair.items():
             if pair in self.states and pair not in self.open:
                 stated = self.model.clear_by(votes)
-                place = bisect_left(CLASSES, stated)
-                classes[place] += CertaintyClass(stated, pair in clear, 1)
+                index = bisect_left(CLASSES, stated)
+                classes[index] += CertaintyClass(stated, pair in clear, 1)
         return tuple(classes)
 
     def _round(self) -> bool:
         """Let each worker do a task; return whether anybody got one."""
         names = [worker for worker in self.workers if worker not in self.listed]
-        answered = [self._task(names[int(place)]) for place in self.rng.permutation(len(names))]
+        answered = [self._task(names[int(index)]) for index in self.rng.permutation(len(names))]
         return any(answered)
 
     def _task(self, worker: str) -> bool:
