@@ -52,8 +52,8 @@ def measure(keys: Sequence[str], settings: Settings, out: Path) -> list[str]:
     about = machine()
     child("warm_up")
     failed = []
-    for place, key in enumerate(keys, 1):
-        print(f"[{place}/{len(keys)}] {key} …", file=sys.stderr, flush=True)
+    for index, key in enumerate(keys, 1):
+        print(f"[{index}/{len(keys)}] {key} …", file=sys.stderr, flush=True)
         started = time.monotonic()
         figure, aim = FIGURES[key]
         try:

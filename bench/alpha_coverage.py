@@ -29,9 +29,9 @@ def simulated(
     brought = np.repeat(rng.normal(0, 0.7, sources), PAIRS_OF_SOURCE)
     clearness = brought + rng.normal(0, 0.7, len(brought))
     seen = clearness[:, None] + rng.normal(0, noise, (len(clearness), RATERS))
-    places = np.digitize(seen, CUTS)
+    levels = np.digitize(seen, CUTS)
     answers = [
-        RaterAnswer(f"pair-{pair}", f"rater-{rater}", VALUES[places[pair, rater]])
+        RaterAnswer(f"pair-{pair}", f"rater-{rater}", VALUES[levels[pair, rater]])
         for pair in range(len(clearness))
         for rater in range(RATERS)
     ]

@@ -90,9 +90,9 @@ def figures(ran: Ran, cpu_s: float, seconds: float = math.inf) -> dict[str, Any]
 
 def quantiles(seconds: list[float]) -> dict[str, float]:
     """Return median, 95th percentile and maximum of sorted times, in ms."""
-    places = {"median": 0.5, "p95": 0.95, "most": 1.0}
+    shares = {"median": 0.5, "p95": 0.95, "most": 1.0}
     last = len(seconds) - 1
-    return {name: round(1000 * seconds[round(share * last)], 1) for name, share in places.items()}
+    return {name: round(1000 * seconds[round(share * last)], 1) for name, share in shares.items()}
 
 
 def main() -> None:

@@ -105,8 +105,8 @@ def votes(size: int, folder: Path) -> Timed:
         desk.organiser.publish(campaign, tasks)
         # a worker of the paper does five pairs
         stored = [
-            file_vote(task, f"{place // 5 * 5 + vote:032x}", campaign)
-            for place, task in enumerate(tasks[: size // 5])
+            file_vote(task, f"{index // 5 * 5 + vote:032x}", campaign)
+            for index, task in enumerate(tasks[: size // 5])
             for vote in range(5)
         ]
         desk.votes.add(campaign.name, stored)

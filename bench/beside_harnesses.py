@@ -96,7 +96,7 @@ def compare(harnesses: Mapping[str, str]) -> dict[str, object]:
         for _ in range(TURNS):
             for name, command in sides.items():
                 turns[name].append(measured(command))
-    best = {name: [min(one[place] for one in some) for place in (0, 1)] for name, some in turns.items()}
+    best = {name: [min(one[index] for one in some) for index in (0, 1)] for name, some in turns.items()}
     ours_s = best["ours"]
     return {"requests": REQUESTS, "least_s": REQUESTS * DELAY_S / CONCURRENCY} | {
         name: {

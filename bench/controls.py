@@ -111,14 +111,14 @@ def footprint(store: Store, records: Iterable[PairRecord]) -> str:
     for record in records:
         shorter.append((record.high_frames - record.low_frames) / record.fps)
         pair = open_record(store, record, "")
-        place = 0
+        position = 0
         for segment in record.segments:
             if segment.kind == "degraded":
                 count = segment.frame_count
                 before = pair.high.planes(range(segment.first_frame, segment.first_frame + count))
-                after = pair.low.planes(range(place, place + count))
+                after = pair.low.planes(range(position, position + count))
                 differences.append(absolute_difference(before, after) / before.size)
-            place += segment.frame_count
+            position += segment.frame_count
     if differences:
         return f"{median(differences):.1f} steps"
     return f"{median(shorter):.0f} s shorter" if any(shorter) else "order of clips"

@@ -103,10 +103,10 @@ def build(film: Film, folder: Path, workers: int) -> None:
     fetch_model("brisque", models)
     sources = folder / "films" / film.name
     sources.mkdir(parents=True, exist_ok=True)
-    place = sources / film.file
-    if not place.exists():
-        os.link(demo.videos / film.file, place)
-    captions = place.with_suffix(".jsonl")
+    video = sources / film.file
+    if not video.exists():
+        os.link(demo.videos / film.file, video)
+    captions = video.with_suffix(".jsonl")
     write_atomic(captions, read_captions(captions.name))
     site = ("--store", folder / "store", "--model-folder", models, "--workers", str(workers))
     site += ("--direct", "--quiet")
@@ -222,8 +222,8 @@ def least_table(film: Film, cells: Cells) -> str:
             if who == "coin":
                 continue
             there = [point for point in counts if cells.get((aspect, point, who))]
-            for place, point in enumerate(there):
-                if all(share(cells[aspect, later, who]) == 1 for later in there[place:]):
+            for index, point in enumerate(there):
+                if all(share(cells[aspect, later, who]) == 1 for later in there[index:]):
                     first[who] = point
                     break
             if share(cells.get((aspect, "weak", who), ())) == 1:

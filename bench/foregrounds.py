@@ -61,14 +61,14 @@ def compare(store: Path, models: Path) -> list[Compared]:
     small, large = hub.get(SMALL), hub.get(LARGE)
     pair = next(iter(slvmeval.iter_pairs(slvmeval.open_release(str(store)))))
     compared = []
-    for place in range(EVERY_S // 2, len(pair.high), EVERY_S):
-        frame = pair.high.rgb(place)
+    for index in range(EVERY_S // 2, len(pair.high), EVERY_S):
+        frame = pair.high.rgb(index)
         began = time.process_time()
         first = small.mask(frame)
         between = time.process_time()
         second = large.mask(frame)
         ended = time.process_time()
-        compared.append(Compared(place, frame, first, second, between - began, ended - between))
+        compared.append(Compared(index, frame, first, second, between - began, ended - between))
     return compared
 
 

@@ -89,19 +89,19 @@ def base_film(folder: Path) -> bytes:
 
 def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
     """Run every step with a number of sources; return the usage of each, and the files of the store."""
-    place, kept = folder / str(sources), folder / f"{sources}.json"
+    root, kept = folder / str(sources), folder / f"{sources}.json"
     measured = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {"sources": sources}
     steps = measured.setdefault("steps", {})
     if len(steps) == len(STEPS):
         return measured
-    videos, store = place / "videos", place / "store"
+    videos, store = root / "videos", root / "store"
     base = base_film(folder)
     if not steps:
-        _lay_out(place, videos, base, sources)
-    recipe = place / "recipe.json"
+        _lay_out(root, videos, base, sources)
+    recipe = root / "recipe.json"
 
     def slvmeval(*words: str | Path) -> ProcessUsage:
-        return run([sys.executable, "-m", "slvmeval", *words], {"PREFECT_HOME": str(place / "prefect")})
+        return run([sys.executable, "-m", "slvmeval", *words], {"PREFECT_HOME": str(root / "prefect")})
 
     to_build = ["--sources", videos, "--store", store, "--recipe", recipe]
     of_store = ["main", "--store", store]
@@ -120,8 +120,8 @@ def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
         "status": lambda: slvmeval("status", "--format", "json", "--store", store),
         "pairs": lambda: slvmeval("pairs", "--format", "json", *of_store),
         "verify": lambda: slvmeval("verify", "--quiet", *of_store),
-        "gallery": lambda: slvmeval("gallery", "--quiet", "--out", place / "gallery", *of_store),
-        "export": lambda: slvmeval("export", "--private", "--quiet", "--out", place / "export", *of_store),
+        "gallery": lambda: slvmeval("gallery", "--quiet", "--out", root / "gallery", *of_store),
+        "export": lambda: slvmeval("export", "--private", "--quiet", "--out", root / "export", *of_store),
     }
     for name in STEPS:
         if name in steps:
@@ -136,19 +136,19 @@ def measure(sources: int, folder: Path, keep: bool = False) -> dict[str, Any]:
         write_atomic(kept, json.dumps(measured, indent=1).encode())
         print(f"{sources} {name}: {usage.cpu_s:.2f} CPU s, {usage.peak_mb:.0f} MB", file=sys.stderr)
     if not keep:
-        shutil.rmtree(place)
+        shutil.rmtree(root)
     return measured
 
 
-def _lay_out(place: Path, videos: Path, base: bytes, sources: int) -> None:
-    shutil.rmtree(place, ignore_errors=True)
+def _lay_out(folder: Path, videos: Path, base: bytes, sources: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
     videos.mkdir(parents=True)
     for number in range(sources):
         add_film(base, videos, number)
     for film in videos.glob("*.mp4"):
         # checksums of files that changed just now are not kept
         os.utime(film, (1_700_000_000, 1_700_000_000))
-    (place / "recipe.json").write_text(growth_recipe().model_dump_json(), encoding="utf-8")
+    (folder / "recipe.json").write_text(growth_recipe().model_dump_json(), encoding="utf-8")
 
 
 def _used(size: dict[str, Any], step: str, key: str) -> float:

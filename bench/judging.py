@@ -38,10 +38,10 @@ class Kept(FrameList):
         frames = [np.kron(scene, np.ones((8, 8), np.uint8)) for scene in small for _ in range(FRAMES)]
         super().__init__(frames, WIDTH, HEIGHT)
         self.color = ColorSpec()
-        self._ids = [f"{pair}-{number}-{place // FRAMES}" for place in range(len(frames))]
+        self._ids = [f"{pair}-{number}-{index // FRAMES}" for index in range(len(frames))]
 
-    def frame_ids(self, places: object) -> list[str]:
-        return [self._ids[place] for place in places]  # type: ignore[attr-defined]
+    def frame_ids(self, indices: object) -> list[str]:
+        return [self._ids[index] for index in indices]  # type: ignore[attr-defined]
 
 
 def judgements_a_second() -> dict[str, float]:

@@ -100,15 +100,15 @@ def measure(films: Films, work: Path, times: int) -> Costs:
     """Build the hour, first an aspect without new pixels, then the others."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    sources, place = hour_folder(films, times), work / "store"
-    first = build(films, sources, place, WITH_FILM)
-    start = build(films, sources, place, WITHOUT_PIXELS).cpu_s
-    store = Store.open(place)
+    sources, store_path = hour_folder(films, times), work / "store"
+    first = build(films, sources, store_path, WITH_FILM)
+    start = build(films, sources, store_path, WITHOUT_PIXELS).cpu_s
+    store = Store.open(store_path)
     aspects = {}
     for aspect in ASPECTS:
         print(f"{aspect} …", file=sys.stderr, flush=True)
         built_already = aspect in (WITH_FILM, WITHOUT_PIXELS)
-        cpu_s = 0.0 if built_already else build(films, sources, place, aspect).cpu_s - start
+        cpu_s = 0.0 if built_already else build(films, sources, store_path, aspect).cpu_s - start
         release = Release.open(store, aspect)
         (record,) = release.pairs()
         changed = [segment for segment in record.segments if segment.kind == "degraded"]
@@ -120,7 +120,7 @@ def measure(films: Films, work: Path, times: int) -> Costs:
         )
         frames = sum(one.frame_count for one in changed)
         aspects[aspect] = AspectCost(max(0.0, cpu_s), frames, sizes)
-    film_bytes = sum(_bytes(place / "artifacts" / kind) for kind in (FRAMES, ANALYSIS))
+    film_bytes = sum(_bytes(store_path / "artifacts" / kind) for kind in (FRAMES, ANALYSIS))
     return Costs(times, times * FILM_S, first.cpu_s - start, film_bytes, start, aspects)
 
 

@@ -43,14 +43,14 @@ def measure(judgements: int, folder: Path) -> dict[str, Any]:
     if kept.is_file():
         measured: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return measured
-    place = folder / str(judgements)
-    shutil.rmtree(place, ignore_errors=True)
+    base = folder / str(judgements)
+    shutil.rmtree(base, ignore_errors=True)
     sources = math.ceil(judgements / (2 * JUDGES + SCORERS) / len(ASPECTS))
-    release = build_wide(place, sources)
-    count = JudgementsStore(Store.open(place / "store")).add(rows(release.pairs()))
-    words = ["report", "wide", "--store", place / "store", "--out", place / "report", "--quiet"]
+    release = build_wide(base, sources)
+    count = JudgementsStore(Store.open(base / "store")).add(rows(release.pairs()))
+    words = ["report", "wide", "--store", base / "store", "--out", base / "report", "--quiet"]
     usage = run([sys.executable, "-m", "slvmeval", *words])
-    files = [path for path in (place / "report").rglob("*") if path.is_file()]
+    files = [path for path in (base / "report").rglob("*") if path.is_file()]
     pages = [path.stat().st_size for path in files if path.suffix == ".html"]
     measured = {
         "judgements": count,

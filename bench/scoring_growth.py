@@ -48,8 +48,8 @@ class Grey(Side):
     def __len__(self) -> int:
         return self._frames
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        return np.full((len(places), self.height * 3 // 2, self.width), 128, np.uint8)
+    def planes(self, indices: Sequence[int]) -> Planes:
+        return np.full((len(indices), self.height * 3 // 2, self.width), 128, np.uint8)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ FROM_S = 150
 
 
 def _read(video: Side) -> Any:
-    return sum(int(video.rgb(place)[0, 0, 0]) for place in range(len(video)))
+    return sum(int(video.rgb(index)[0, 0, 0]) for index in range(len(video)))
 
 
 def _visual() -> VisualSettings:
@@ -75,8 +75,8 @@ def _transitions(video: Side) -> Any:
     from tasks.extras.locot2v.flow import dis_flow
     from tasks.extras.locot2v.transitions import find_cuts, transition_smoothness, transitions
 
-    def features(places: Sequence[int]) -> Any:
-        return np.stack([video.rgb(place).mean((0, 1)) for place in places]).astype(np.float64)
+    def features(indices: Sequence[int]) -> Any:
+        return np.stack([video.rgb(index).mean((0, 1)) for index in indices]).astype(np.float64)
 
     found = transitions(video, find_cuts(video), features, dis_flow, _visual().transitions)
     metric = transition_smoothness(found)

@@ -76,8 +76,8 @@ class Simulated:
 
     def points(self, pair: LadderPair, clips: int) -> list[float]:
         """Return the points of its answer on a pair."""
-        place = math.log2(pair.dose.strength) + self.exchange * math.log2(pair.dose.clips / clips)
-        risen = float(ndtr(3.2897 * (place - math.log2(self.threshold)) / self.width))
+        position = math.log2(pair.dose.strength) + self.exchange * math.log2(pair.dose.clips / clips)
+        risen = float(ndtr(3.2897 * (position - math.log2(self.threshold)) / self.width))
         chance = 0.5 + (0.5 - self.lapse) * risen
         return [float(keyed_rng("simulated", self.seed, pair.pair_id).random() < chance)]
 
@@ -115,8 +115,8 @@ def simulated(
         requests += len(points)
         full: dict[str, Sequence[float]] = {}
         doses = len(search.ladder.doses)
-        for place in range(sources):
-            some = search.pairs[place * doses : (place + 1) * doses]
+        for index in range(sources):
+            some = search.pairs[index * doses : (index + 1) * doses]
             full |= {pair.pair_id: judge.points(pair, search.ladder.clips) for pair in some}
             if search.ending(full) == "precise":
                 break

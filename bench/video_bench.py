@@ -88,7 +88,7 @@ def videos(seconds: float) -> list[SuiteVideo]:
     made = []
     for number in range(VIDEOS):
         frame = [noise(number * 4 + at, WIDTH, HEIGHT) for at in range(4)]
-        film = FrameList([frame[place // 12 % 4] for place in range(round(seconds * FPS))], WIDTH, HEIGHT)
+        film = FrameList([frame[index // 12 % 4] for index in range(round(seconds * FPS))], WIDTH, HEIGHT)
         film.fps = FPS
         made.append(SuiteVideo(f"m{number}", "p", 0, f"video {number}", film))
     return made

@@ -70,11 +70,12 @@ def run_flow(
         if site.pools:
             from infra.slurm.profile_check import require_fit
 
-            require_fit(site, site.place)
+            require_fit(site)
         else:
             # Prefect would print a traceback when the cluster cannot start
             require_worker_processes()
         prefect_environment(site.prefect_api_url)
+        progress.working_on("the start of Prefect")
         from flows.shell import run_on_server
 
         return run_on_server(flow, run, progress, options, site)

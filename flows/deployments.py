@@ -112,11 +112,11 @@ def make_work_pool(client: SyncPrefectClient, name: str) -> bool:
 
 def make_nightly_queue(client: SyncPrefectClient) -> bool:
     """Create the queue of nightly runs, which run one at a time; return whether it was created."""
-    place = deployment(NIGHTLY)["work_pool"]
+    pool = deployment(NIGHTLY)["work_pool"]
     try:
-        queue = client.read_work_queue_by_name(place["work_queue_name"], work_pool_name=place["name"])
+        queue = client.read_work_queue_by_name(pool["work_queue_name"], work_pool_name=pool["name"])
     except ObjectNotFound:
-        client.create_work_queue(place["work_queue_name"], work_pool_name=place["name"], concurrency_limit=1)
+        client.create_work_queue(pool["work_queue_name"], work_pool_name=pool["name"], concurrency_limit=1)
         return True
     client.update_work_queue(queue.id, concurrency_limit=1)
     return False

@@ -167,7 +167,7 @@ def _run_on_worker(
         try:
             with declared.prepared(options, progress) as run:
                 if site.pools and not run.idle():
-                    require_fit(site, site.place)
+                    require_fit(site)
                 result, says = _run(declared, board, run, progress, options, site)
         except NothingToDo as reason:
             return Completed(message=strike_out(str(reason)))

@@ -237,6 +237,9 @@ def through_stages(
         for started in queues.startable():
             calls = tuple((item.source, item.aspects) for item in started.items)
             functions = tuple(stage.function for stage in started.stages)
+            # some executors work while they are given the work
+            oldest = next(iter(queues.running.values()), started)
+            progress.working_on(oldest.name, len(queues.running))
             handle = executor.submit(
                 started.name, started.pool, run_batch, functions, work, calls, store_wait
             )
@@ -244,8 +247,10 @@ def through_stages(
             tasks += 1
         progress.note_pools(executor.state())
         if not queues.running:
-            time.sleep(LOOK_EVERY_S)  # until workers are available
+            progress.working_on("waiting for workers")
+            time.sleep(LOOK_EVERY_S)
             continue
+        progress.working_on(next(iter(queues.running.values())).name, len(queues.running) - 1)
         for handle in executor.wait_any(queues.running, LOOK_EVERY_S):
             ended = queues.running.pop(handle)
             try:

@@ -170,6 +170,18 @@ class Pool(Frozen):
         """Maximum number of workers, and of seconds that an item may take."""
         return WorkerLimits(self.maximum * self.processes, seconds_of(self.longest_item))
 
+    def share(self, gpus: int) -> Pool:
+        """Return a pool whose jobs have `gpus` GPUs, and cores and memory in proportion."""
+        part = gpus / max(self.gpus, 1)
+        return self.model_copy(
+            update={
+                "gpus": gpus,
+                "workers": None,
+                "cores": max(1, int(self.cores * part)),
+                "memory": f"{int(self.memory_bytes * part)}B",
+            }
+        )
+
     @property
     def memory_bytes(self) -> int:
         """Memory of one job in bytes."""

@@ -60,23 +60,23 @@ class PrefixCache:
 
     def read(self, pieces: Iterable[Piece]) -> tuple[int, int]:
         """Return the tokens of a request, and how many of them are in whole blocks that were read before."""
-        places, total = [], 0
+        blocks, total = [], 0
         beginning = hashlib.sha256()
         for content, count in pieces:
-            for place in range(-(-total // BLOCK_TOKENS) * BLOCK_TOKENS, total + count, BLOCK_TOKENS):
-                if place >= MIN_TOKENS:
+            for end in range(-(-total // BLOCK_TOKENS) * BLOCK_TOKENS, total + count, BLOCK_TOKENS):
+                if end >= MIN_TOKENS:
                     at = beginning.copy()
-                    at.update(f"{content}\n{place - total}".encode("utf-8", "surrogatepass"))
-                    places.append((place, at.hexdigest()))
+                    at.update(f"{content}\n{end - total}".encode("utf-8", "surrogatepass"))
+                    blocks.append((end, at.hexdigest()))
             beginning.update(f"{content}\n{count}\n".encode("utf-8", "surrogatepass"))
             total += count
         with self._lock:
             cached = 0
-            for place, key in places:
+            for end, key in blocks:
                 if key not in self._known:
                     break
-                cached = place
-            self._known.update(key for _, key in places)
+                cached = end
+            self._known.update(key for _, key in blocks)
         return total, cached
 
     def read_marked(self, pieces: Sequence[Piece], marks: Iterable[int]) -> tuple[int, int, int]:

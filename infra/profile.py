@@ -149,6 +149,24 @@ class Profile(Frozen):
             pools={name: pool.hardware for name, pool in self.pools.items()}, placed=self.placement
         )
 
+    def gpu_pool(self, why: str, name: str = "") -> str:
+        """Return the name of a GPU pool: the first, or the one of this name.
+
+        Raises
+        ------
+        UserInputError
+            If there is none; `why` says in the message what it is needed for.
+        """
+        pools = [pool_name for pool_name, pool in self.pools.items() if pool.gpus]
+        if name:
+            return known_pool(name, pools, f"GPU pools of {self.place}")
+        if not pools:
+            raise UserInputError(
+                f"{self.place} has no GPU pool {why}: add a table such as [pools.h100], or run the printed "
+                "command yourself on a machine with a GPU"
+            )
+        return pools[0]
+
     @field_validator("prefect_api_url")
     @classmethod
     def _password_is_secret(cls, value: str | None) -> str | None:

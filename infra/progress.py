@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,52 @@ _WRITE_EVERY_S = 1.0
 LOG_EVERY_S = 10.0
 #: Number of finished runs of each flow whose files are kept.
 KEPT_RUNS = 5
+
+
+class SilenceBreaker:
+    """Says what is under way after ten seconds without a line; for logs, in which no bar moves.
+
+    Parameters
+    ----------
+    say
+        Prints a line.
+    what
+        What is under way at first.
+    """
+
+    def __init__(self, say: Callable[[str], object], what: str) -> None:
+        self._say, self._what, self._others = say, what, 0
+        self._began = self._heard = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="silence", daemon=True)
+
+    def __enter__(self) -> SilenceBreaker:
+        """Start watching."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop watching."""
+        self._ended.set()
+        self._thread.join()
+
+    def working_on(self, what: str, others: int = 0) -> None:
+        """Note what has been under way longest, and the number of others beside it."""
+        if what != self._what:
+            self._what, self._began = what, time.monotonic()
+        self._others = others
+
+    def heard(self) -> None:
+        """Note that a line was printed."""
+        self._heard = time.monotonic()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(max(self._heard + LOG_EVERY_S - time.monotonic(), 0.01)):
+            now = time.monotonic()
+            if now - self._heard >= LOG_EVERY_S:
+                self._heard = now
+                others = f" and {self._others} more" if self._others else ""
+                self._say(f"still at {self._what}{others}: {now - self._began:.0f} s")
 
 
 class BuildProgress:
@@ -60,6 +107,8 @@ class BuildProgress:
             console=self._console,
             disable=quiet or not sys.stderr.isatty(),
         )
+        self._silence = SilenceBreaker(log.info, what)
+        self._speaks = not quiet and self._bars.disable
         self._tasks: dict[str, TaskID] = {}
         self._done: Counter[str] = Counter()
         self._total: Counter[str] = Counter()
@@ -83,12 +132,16 @@ class BuildProgress:
                 _remove_old_runs(self._run_file.parent)
         self._write("running", force=True)
         self._bars.start()
+        if self._speaks:
+            self._silence.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop drawing and record how the build ended."""
+        if self._speaks:
+            self._silence.__exit__()
         self._bars.stop()
         if self._run_file is not None and not self._total:
             # nothing was counted here: keep the counts of another instance in this process
@@ -107,6 +160,14 @@ class BuildProgress:
     def _tell(self, stage: str) -> None:
         for listener in self._listeners:
             listener(stage, self._done[stage], self._total[stage])
+
+    def _log(self, message: str, *values: object) -> None:
+        self._silence.heard()
+        log.info(message, *values)
+
+    def working_on(self, what: str, others: int = 0) -> None:
+        """Note what has been under way longest, and the number of others beside it."""
+        self._silence.working_on(printable(what), others)
 
     def expect(self, stage: str, total: int) -> None:
         """Add to the number of items of a stage."""
@@ -131,7 +192,7 @@ class BuildProgress:
             or now - self._logged.get(stage, -LOG_EVERY_S) >= LOG_EVERY_S
         ):
             self._logged[stage] = now
-            log.info("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
+            self._log("%s %d/%d: %s", stage, self._done[stage], self._total[stage], note)
         self._tell(stage)
         self._write("running")
 
@@ -154,7 +215,7 @@ class BuildProgress:
             before = self._pools.get(name, {})
             if any(before.get(key) != pool[key] for key in ("jobs", "pending", "reason")):
                 why = f" ({pool['reason']})" if pool["reason"] else ""
-                log.info("pool %s: %d jobs run, %d wait%s", name, pool["jobs"], pool["pending"], why)
+                self._log("pool %s: %d jobs run, %d wait%s", name, pool["jobs"], pool["pending"], why)
         self._pools = {name: dict(pool) for name, pool in pools.items()}
         self.unfit |= {name: dict(pool["unfit"]) for name, pool in pools.items() if pool.get("unfit")}
         if pools:
@@ -175,7 +236,7 @@ class BuildProgress:
 
     def say(self, message: str) -> None:
         """Print a message above the bars."""
-        log.info("%s", message)
+        self._log("%s", message)
         if not self._bars.disable:
             self._bars.console.print(message, markup=False, emoji=False, highlight=False)
 

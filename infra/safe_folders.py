@@ -20,25 +20,25 @@ def unsafe_folder(folder: str) -> str | None:
     Every folder on the way to it, and every link, has to be this user's or the system's. Others may write to
     a folder only if it is like ``/tmp``, where nobody can rename what belongs to somebody else.
     """
-    place, parts = "/", [part for part in os.path.abspath(folder).split("/") if part]  # noqa: PTH100
+    path, parts = "/", [part for part in os.path.abspath(folder).split("/") if part]  # noqa: PTH100
     links = 0
     while True:
-        status = os.lstat(place)
+        status = os.lstat(path)
         if status.st_uid not in _trusted_owners():
-            return f"{place} belongs to {user_name(status.st_uid)}"
+            return f"{path} belongs to {user_name(status.st_uid)}"
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _MAX_LINKS:
-                return f"{place} leads in a circle"
-            target = os.readlink(place)  # noqa: PTH115
+                return f"{path} leads in a circle"
+            target = os.readlink(path)  # noqa: PTH115
             parts = [part for part in target.split("/") if part] + parts
-            place = "/" if target.startswith("/") else os.path.dirname(place)  # noqa: PTH120
+            path = "/" if target.startswith("/") else os.path.dirname(path)  # noqa: PTH120
         elif _others_can_rename(status):
-            return f"{place} can be written by other users"
+            return f"{path} can be written by other users"
         if not parts:
             return None
         part = parts.pop(0)
-        place = os.path.dirname(place) if part == ".." else os.path.join(place, part)  # noqa: PTH118, PTH120
+        path = os.path.dirname(path) if part == ".." else os.path.join(path, part)  # noqa: PTH118, PTH120
 
 
 def _others_can_rename(status: os.stat_result) -> bool:

@@ -20,16 +20,16 @@ def foreign_packages(names: Sequence[str] = OURS) -> dict[str, str]:
         if spec is None:
             continue
         # a folder without an __init__.py has no origin
-        place = spec.origin or str(next(iter(spec.submodule_search_locations or ()), ""))
-        if not Path(place).resolve().is_relative_to(home / name):
-            foreign[name] = place
+        origin = spec.origin or str(next(iter(spec.submodule_search_locations or ()), ""))
+        if not Path(origin).resolve().is_relative_to(home / name):
+            foreign[name] = origin
     return foreign
 
 
 def in_words(foreign: dict[str, str]) -> str:
     """Return what is wrong and what to do, as one sentence."""
-    places = ", ".join(f"{name} is {place}" for name, place in foreign.items())
+    listed = ", ".join(f"{name} is {origin}" for name, origin in foreign.items())
     return (
-        f"Python finds other code under the names of slvmeval's packages ({places}): start from another "
+        f"Python finds other code under the names of slvmeval's packages ({listed}): start from another "
         "folder, set PYTHONSAFEPATH=1, or install slvmeval into an environment of its own"
     )

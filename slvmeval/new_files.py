@@ -10,12 +10,12 @@ from pathlib import Path
 from storage_schemas.errors import UserInputError
 
 
-def write_new_files(place: Path, files: Mapping[str, str]) -> None:
+def write_new_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write files into a folder, which is made if it is not there.
 
     Parameters
     ----------
-    place
+    folder
         The folder; what else is in it stays as it is.
     files
         Contents by path relative to it; a script with a first line ``#!`` can be executed.
@@ -26,17 +26,17 @@ def write_new_files(place: Path, files: Mapping[str, str]) -> None:
         If one of them is there already, or the folder cannot be written.
     """
     # without links, for a link cannot be replaced by a folder
-    place = place.resolve()
-    there = sorted(name for name in files if os.path.lexists(place / name))
+    folder = folder.resolve()
+    there = sorted(name for name in files if os.path.lexists(folder / name))
     if there:
         raise UserInputError(
-            f"{place} has {there[0]} already, and nothing is overwritten: name another folder"
+            f"{folder} has {there[0]} already, and nothing is overwritten: name another folder"
         )
     try:
-        is_there = place.exists()
-        place.parent.mkdir(parents=True, exist_ok=True)
+        is_there = folder.exists()
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
-            dir=place if is_there else place.parent, prefix=".new-"
+            dir=folder if is_there else folder.parent, prefix=".new-"
         ) as unfinished:
             draft = Path(unfinished) / "files"
             for name, text in files.items():
@@ -45,14 +45,14 @@ def write_new_files(place: Path, files: Mapping[str, str]) -> None:
                 if text.startswith("#!"):
                     (draft / name).chmod(0o755)
             if not is_there:
-                draft.replace(place)
+                draft.replace(folder)
                 return
             # the folder stays the same one: a shell may be in it, or it is a mount
             for name in files:
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 # fails where one has appeared meanwhile
-                os.link(draft / name, place / name)
+                os.link(draft / name, folder / name)
     except OSError as problem:
         raise UserInputError(
-            f"{place} cannot be written ({problem.strerror}): name another folder"
+            f"{folder} cannot be written ({problem.strerror}): name another folder"
         ) from problem

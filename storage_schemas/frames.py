@@ -334,7 +334,7 @@ class FrameReader:
             If the checksums themselves are damaged.
         """
         starts = range(0, self.count, SHARD_FRAMES)
-        return [place for start in starts for place in self._wrong(start)]
+        return [index for start in starts for index in self._wrong(start)]
 
     def _wrong(self, first: int) -> list[int]:
         """Return the wrong frames of the shard that begins there; its frames are freed before the next's."""
@@ -342,12 +342,12 @@ class FrameReader:
         try:
             planes = self.read(first, count)
         except IntegrityError:
-            return [place for place in range(first, first + count) if not self._is_good(place)]
+            return [index for index in range(first, first + count) if not self._is_good(index)]
         stored = self.digests[first : first + count].tolist()
         return [first + n for n, frame in enumerate(planes) if digest_frame(frame) != stored[n]]
 
-    def _is_good(self, place: int) -> bool:
+    def _is_good(self, index: int) -> bool:
         try:
-            return digest_frame(self.read(place)[0]) == int(self.digests[place])
+            return digest_frame(self.read(index)[0]) == int(self.digests[index])
         except IntegrityError:
             return False

@@ -42,4 +42,4 @@ def keyed_rank(*key: KeyPart) -> str:
 def shuffled(items: Sequence[T], *key: KeyPart) -> list[T]:
     """Return `items` in the random order given by `key`."""
     order = keyed_rng(*key).permutation(len(items))
-    return [items[int(place)] for place in order]
+    return [items[int(index)] for index in order]

@@ -192,7 +192,7 @@ class Timeline(Frozen):
     def span(self, start_s: float, end_s: float) -> tuple[int, int]:
         """Return the first frame, and the number of frames, whose image has `start_s` ≤ t < `end_s`."""
         times: NDArray[np.float64] = np.asarray(self.pts_s)
-        first, end = (int(place) for place in np.searchsorted(times, (start_s, end_s), side="left"))
+        first, end = (int(index) for index in np.searchsorted(times, (start_s, end_s), side="left"))
         return first, max(end - first, 0)
 
 

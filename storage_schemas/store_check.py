@@ -81,8 +81,8 @@ class FileDamage:
     removable: bool = False
 
 
-def places(store: Store) -> list[str]:
-    """Return what :func:`check_place` is called with to check the whole store, in a fixed order."""
+def checked_paths(store: Store) -> list[str]:
+    """Return what :func:`check_path` is called with to check the whole store, in a fixed order."""
     patterns = ("artifacts/*/*", "releases/*/versions/*", *_PARTS, *_LINES, *_JSON)
     found = [path for pattern in patterns for path in _found(store.root, pattern.split("/"))]
     # a link in the way of several patterns is found by each
@@ -101,15 +101,15 @@ def _found(folder: Path, pattern: list[str]) -> Iterator[Path]:
             yield from _found(path, pattern[1:])
 
 
-def check_place(store: Store, place: str) -> list[FileDamage]:
-    """Return the damage of a folder of artifacts, a release version, or a file; see :func:`places`.
+def check_path(store: Store, entry: str) -> list[FileDamage]:
+    """Return the damage of a folder of artifacts, a release version, or a file; see :func:`checked_paths`.
 
     What cannot be read because its file system does not answer is not to be removed.
     """
     try:
-        return _damage_of(store, place)
+        return _damage_of(store, entry)
     except OSError as problem:
-        return [FileDamage(place, unanswered(problem))]
+        return [FileDamage(entry, unanswered(problem))]
 
 
 def unanswered(problem: OSError) -> str:
@@ -117,32 +117,32 @@ def unanswered(problem: OSError) -> str:
     return f"{problem.filename or 'a file'} cannot be read ({problem.strerror}): look at its file system"
 
 
-def _damage_of(store: Store, place: str) -> list[FileDamage]:
-    path = store.root / place
+def _damage_of(store: Store, entry: str) -> list[FileDamage]:
+    path = store.root / entry
     if leads_nowhere(path):
         return [
-            FileDamage(place, f"{path} is a link that leads nowhere: put back what it led to, or remove it")
+            FileDamage(entry, f"{path} is a link that leads nowhere: put back what it led to, or remove it")
         ]
-    match place.split("/"):
+    match entry.split("/"):
         case ["artifacts", kind, _]:
             return list(_check_artifacts(store, path, kind))
         case ["releases", name, _, number]:
-            return [FileDamage(place, problem) for problem in _version_problems(path, f"{name}/{number}")]
+            return [FileDamage(entry, problem) for problem in _version_problems(path, f"{name}/{number}")]
         case _:
-            return _check_file(path, place)
+            return _check_file(path, entry)
 
 
 def _check_artifacts(store: Store, folder: Path, kind: str) -> Iterator[FileDamage]:
     for entry in entries(folder):
         path, id_ = Path(entry.path), entry.name
-        place = str(path.relative_to(store.root))
+        damaged = str(path.relative_to(store.root))
         if kind not in KINDS or path != store.artifact_path(kind, id_) or not path.is_dir():
-            yield FileDamage(place, f"{path} is not an artifact: inspect it and remove it by hand")
+            yield FileDamage(damaged, f"{path} is not an artifact: inspect it and remove it by hand")
             continue
         for problem in artifact_problems(store, kind, id_):
             # an artifact may be removed while the store is read
             if path.is_dir():
-                yield FileDamage(place, problem, artifact=(kind, id_))
+                yield FileDamage(damaged, problem, artifact=(kind, id_))
 
 
 def artifact_problems(store: Store, kind: str, id_: str) -> list[str]:
@@ -196,7 +196,7 @@ def _version_problems(path: Path, id_: str) -> list[str]:
         return [str(problem)]
 
 
-def _check_file(path: Path, place: str) -> list[FileDamage]:
+def _check_file(path: Path, entry: str) -> list[FileDamage]:
     problem = ""
     try:
         if path.suffix == ".jsonl":
@@ -214,9 +214,9 @@ def _check_file(path: Path, place: str) -> list[FileDamage]:
         problem = str(damage)
     if not problem:
         return []
-    removable = place.startswith(_REMAKEABLE)
+    removable = entry.startswith(_REMAKEABLE)
     remedy = "it is made again" if removable else "restore it from a copy"
-    return [FileDamage(place, f"{problem}: {remedy}", removable=removable)]
+    return [FileDamage(entry, f"{problem}: {remedy}", removable=removable)]
 
 
 def _lines_problem(path: Path) -> str:

@@ -63,8 +63,8 @@ def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     if kind in ("value_error", "assertion_error"):
         return re.sub(r"^(Value error|Assertion failed), ", "", error["msg"])
     if kind == "json_invalid":
-        place = _PLACE_IN_JSON.search(error["msg"])
-        return "is not valid JSON" + (f" in line {place[1]}, column {place[2]}" if place else "")
+        match = _PLACE_IN_JSON.search(error["msg"])
+        return "is not valid JSON" + (f" in line {match[1]}, column {match[2]}" if match else "")
     if kind == "is_instance_of":
         return "must be a table of names and values" if context["class"] == "Mapping" else "must be a list"
     if context.get("min_length") == 1:

@@ -6,7 +6,6 @@ A vote is a worker's answer on a pair; a decision concerns a worker.
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -24,6 +23,7 @@ from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.names import CAMPAIGN_NAME_RULE, is_campaign_name
 from storage_schemas.regular_files import read_regular
 from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
@@ -113,21 +113,56 @@ def check_of(task_id: str) -> tuple[str, Check | None]:
     return (task_id, None) if check is None else (pair_id, check)
 
 
-class Vote(Frozen):
-    """One worker's answer on one pair.
+class Answer(Frozen):
+    """One worker's answer on one task: a vote on a pair, or a rating of a single video.
 
     Parameters
     ----------
     vote_id
-        Id of the assignment (web) or checksum of the row (file); the same vote has the same id everywhere.
+        Id of the assignment (web) or checksum of the row (file); the same answer has the same id everywhere.
     campaign
         Name of the campaign.
+    pair_id, aspect
+        Id of the task, and its aspect; of a rating the video's dimension.
     worker
         Keyed hash of the worker, 32 hexadecimal digits.
     platform
         Origin of the worker: ``link``, ``prolific``, ``mturk``, or the name of a custom platform.
     gold
-        Whether the pair is an attention check; its votes do not count in the filter.
+        Whether the task is an attention check; its votes do not count in the filter.
+    total_s
+        Seconds from opening the task to the rating, by the server's clock; None if a platform does not report
+        them.
+    watched_s
+        Seconds of media actually played, all videos together; None if unknown.
+    pair_duration_s
+        Duration of all videos together, in seconds.
+    opened_at, at
+        When the task was opened and the rating stored, UTC in ISO 8601; empty if unknown.
+    """
+
+    vote_id: str
+    campaign: str
+    pair_id: str
+    aspect: str
+    worker: str
+    platform: str = "link"
+    origin: Origin = "web"
+    language: str = "en"
+    gold: bool = False
+    total_s: float | None = None
+    watched_s: float | None = None
+    pair_duration_s: float
+    comment: str = ""
+    opened_at: str = ""
+    at: str = ""
+
+
+class Vote(Answer):
+    """One worker's answer on one pair.
+
+    Parameters
+    ----------
     control
         Whether the pair is a control, in which no side is better.
     first
@@ -136,43 +171,21 @@ class Vote(Frozen):
         The side the worker preferred before the intended answer was shown.
     rating
         The worker's rating of the degradation afterwards.
-    preference_s, total_s
-        Seconds from opening the task to the preference and to the rating, by the server's clock; None if a
-        platform does not report them.
-    watched_s
-        Seconds of media actually played, both videos together; None if unknown.
-    pair_duration_s
-        Duration of both videos together, in seconds.
+    preference_s
+        Seconds from opening the task to the preference, as `total_s`.
     protocol
         Under which protocol the worker answered, ``paper`` or in words; empty if unknown.
-    opened_at, at
-        When the task was opened and the rating stored, UTC in ISO 8601; empty if unknown.
     """
 
-    vote_id: str
-    campaign: str
     release: str
     version: int
-    pair_id: str
     source_id: str
-    aspect: str
-    worker: str
-    platform: str = "link"
-    origin: Origin = "web"
-    language: str = "en"
-    gold: bool = False
     control: bool = False
     first: SideWord
     preferred: SideWord
     rating: Rating
     preference_s: float | None = None
-    total_s: float | None = None
-    watched_s: float | None = None
-    pair_duration_s: float
-    comment: str = ""
     protocol: str = ""
-    opened_at: str = ""
-    at: str = ""
 
     @property
     def check(self) -> Check | None:
@@ -216,7 +229,6 @@ class Decision(Frozen):
 RowKind = Literal["votes", "decisions"]
 VoteRow = TypeVar("VoteRow", Vote, Decision)
 _SCHEMAS: dict[RowKind, pa.Schema] = {"votes": VOTES, "decisions": DECISIONS}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -255,12 +267,12 @@ class VotesStore:
     def campaigns(self) -> list[str]:
         """Return the names of the campaigns that have votes or decisions."""
         names = {path.name for kind in _SCHEMAS for path in self._folders(kind)}
-        return sorted(name for name in names if _NAME.fullmatch(name))
+        return sorted(name for name in names if is_campaign_name(name))
 
     def with_rules(self) -> list[str]:
         """Return the names of the campaigns that were collected, also those without votes."""
         names = (path.stem for path in (self.path / "rules").glob("*.json"))
-        return sorted(name for name in names if _NAME.fullmatch(name))
+        return sorted(name for name in names if is_campaign_name(name))
 
     def votes(self, campaigns: Iterable[str] = ()) -> list[Vote]:
         """Return the votes of the given campaigns (all by default), sorted by campaign and id.
@@ -548,10 +560,8 @@ def _same(known: Vote | Decision, given: Vote | Decision) -> None:
 
 
 def _checked(campaign: str) -> str:
-    if not _NAME.fullmatch(campaign):
-        raise UserInputError(
-            f"{campaign!r} is not a valid campaign name: letters, digits, - and _, at most 64"
-        )
+    if not is_campaign_name(campaign):
+        raise UserInputError(f"{campaign!r} is not a valid campaign name: use {CAMPAIGN_NAME_RULE}")
     return campaign
 
 

@@ -75,7 +75,7 @@ def _require_entries(path: Path, packed: zipfile.ZipFile, names: Sequence[str]) 
         raise OSError(errno.EIO, what, str(path))
 
 
-def _places(path: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+def _ranges(path: Path) -> Iterator[tuple[str, tuple[int, int]]]:
     with path.open("rb") as file, zipfile.ZipFile(file) as packed:
         for entry in packed.infolist():
             lengths = os.pread(file.fileno(), 4, entry.header_offset + _LENGTHS)
@@ -109,7 +109,7 @@ class ZipRanges(Store):
         self.path = path
         try:
             #: First byte and number of bytes of each entry, by its name.
-            self.places: dict[str, tuple[int, int]] = dict(ask_again(lambda: list(_places(path))))
+            self.ranges: dict[str, tuple[int, int]] = dict(ask_again(lambda: list(_ranges(path))))
         except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as problem:
             if is_away(problem):
                 raise OSError(errno.EIO, "it cannot be read", str(path)) from problem
@@ -124,7 +124,7 @@ class ZipRanges(Store):
 
     def __contains__(self, key: str) -> bool:
         """Return whether there is an entry of a name."""
-        return key in self.places
+        return key in self.ranges
 
     def __str__(self) -> str:
         """Return the address of the file."""
@@ -134,9 +134,9 @@ class ZipRanges(Store):
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
         """Return the bytes of an entry that are asked for; None if there is no such entry."""
-        if key not in self.places:
+        if key not in self.ranges:
             return None
-        begin, size = self.places[key]
+        begin, size = self.ranges[key]
         first, end = 0, size
         if isinstance(byte_range, RangeByteRequest):
             first, end = byte_range.start, byte_range.end
@@ -156,7 +156,7 @@ class ZipRanges(Store):
 
     async def exists(self, key: str) -> bool:
         """Return whether there is an entry of a name."""
-        return key in self.places
+        return key in self.ranges
 
     async def set(self, key: str, value: Buffer) -> None:
         """Refuse: the store is read only."""
@@ -168,18 +168,18 @@ class ZipRanges(Store):
 
     async def list(self) -> AsyncIterator[str]:
         """Yield the names of all entries."""
-        for key in self.places:
+        for key in self.ranges:
             yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names of the entries that begin so."""
-        for key in self.places:
+        for key in self.ranges:
             if key.startswith(prefix):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names directly below one, once each."""
         inside = f"{prefix.rstrip('/')}/" if prefix else ""
-        below = (key.removeprefix(inside) for key in self.places if key.startswith(inside))
+        below = (key.removeprefix(inside) for key in self.ranges if key.startswith(inside))
         for name in dict.fromkeys(key.split("/")[0] for key in below):
             yield name

@@ -226,8 +226,8 @@ def _floor(seconds: float) -> float:
     return math.floor(seconds * _PER_SECOND + 1e-6) / _PER_SECOND
 
 
-def _time(video: FileVideo, place: int) -> float:
-    return _floor((_first(video) + place) / video.fps)
+def _time(video: FileVideo, index: int) -> float:
+    return _floor((_first(video) + index) / video.fps)
 
 
 def _first(video: FileVideo) -> int:
@@ -328,11 +328,11 @@ class ClipQuestion(Question[str]):
         length_s = clip.end_s - clip.start_s
         times = [clip.start_s + length_s * (number + 0.5) / count for number in range(count)]
         wanted = (math.floor(time * video.fps) - _first(video) for time in times)
-        places = sorted({min(max(place, 0), len(video) - 1) for place in wanted})
-        if places[-1] - places[0] < KEPT_FRAMES:
+        indices = sorted({min(max(index, 0), len(video) - 1) for index in wanted})
+        if indices[-1] - indices[0] < KEPT_FRAMES:
             # in one go, so that the clip is decoded once, and the next one from there on
-            video.planes(range(places[0], places[-1] + 1))
-        return image_parts(video, places, self._model)
+            video.planes(range(indices[0], indices[-1] + 1))
+        return image_parts(video, indices, self._model)
 
     def accepted(self, answer: ChatAnswer) -> str:
         """Return the caption that an answer is, as one line."""

@@ -162,13 +162,13 @@ def _refuse_swallowed(
     are `full`, the number of cells proves that the marks belong together.
     """
     least = 2 if delimiter == "\t" else _MIN_COLUMNS
-    for place, cell in enumerate(cells if columns >= _MIN_COLUMNS else ()):
+    for index, cell in enumerate(cells if columns >= _MIN_COLUMNS else ()):
         lines = cell.split("\n")[1:]
-        if lines and full and lines[-1].count(delimiter) + len(cells) - place < columns:
+        if lines and full and lines[-1].count(delimiter) + len(cells) - index < columns:
             continue
         for number, line in enumerate(lines, 1):
             parts = line.split(delimiter)
-            behind = len(cells) - place - 1 if number == len(lines) else 0
+            behind = len(cells) - index - 1 if number == len(lines) else 0
             # sentences have a space after a comma
             spaced = any(part.startswith(" ") for part in parts[1:])
             if not spaced and len(parts) >= least and columns in (len(parts), len(parts) + behind):

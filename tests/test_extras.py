@@ -36,7 +36,8 @@ CORE_TESTS = (
 def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the checkout without extras, with the metadata of a package that has none."""
     folder = tmp_path_factory.mktemp("core")
-    left_out = shutil.ignore_patterns("__pycache__", "extras")
+    # what is compiled is copied, too
+    left_out = shutil.ignore_patterns("extras")
     for name in (*PACKAGES, "slurm", "tests"):
         shutil.copytree(ROOT / name, folder / name, ignore=left_out)
     for name in ("pyproject.toml", "README.md"):
@@ -48,7 +49,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(core: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(core), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(core)}
     command = [sys.executable, *words]
     ran = subprocess.run(
         command, cwd=core, env=environment, capture_output=True, text=True, check=False, timeout=300

@@ -28,7 +28,7 @@ from storage_schemas.away import is_away
 from storage_schemas.errors import SlvmevalError
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from storage_schemas.store_check import check_place, places
+from storage_schemas.store_check import check_path, checked_paths
 from tests.small_films import caption_lines, make_film, recipe_without_weights, write_captions
 
 LIBRARY = Path(__file__).with_name("stale.c")
@@ -101,7 +101,7 @@ def _compared(store: Path, wanted: Store) -> dict[str, int]:
     """Return how many artifacts are lost, differ, or are damaged after a build."""
     built = Store.open(store)
     kept, made = checksums(wanted), checksums(built)
-    damage = [one for place in places(built) for one in check_place(built, place)]
+    damage = [one for path in checked_paths(built) for one in check_path(built, path)]
     for one in damage:
         print(f"  damaged: {one.path}: {one.problem}")
     same = Release.open(built, "main").manifest.content_checksum

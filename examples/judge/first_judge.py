@@ -38,8 +38,8 @@ class FirstJudge(PairwiseJudge):
 
     def colour(self, video: Side) -> float:
         """Return the mean spread of red, green and blue of some frames, in 8-bit steps."""
-        places = np.linspace(0, len(video) - 1, self.frames).astype(int)
-        return round(float(np.mean([video.rgb(int(place)).std(axis=2).mean() for place in places])), 2)
+        indices = np.linspace(0, len(video) - 1, self.frames).astype(int)
+        return round(float(np.mean([video.rgb(int(index)).std(axis=2).mean() for index in indices])), 2)
 
 
 def larger(first: float, second: float) -> Choice:

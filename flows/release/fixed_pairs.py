@@ -24,7 +24,7 @@ class InheritedPairs:
 
     parent: Release | None = None
     records: tuple[PairRecord, ...] = ()
-    places: tuple[Candidate, ...] = ()
+    ranked: tuple[Candidate, ...] = ()
 
     @property
     def version(self) -> int | None:
@@ -62,13 +62,13 @@ class InheritedPairs:
     ) -> list[Candidate]:
         """Return the parent's candidates that keep their ranks: those kept or still possible."""
         return [
-            place
-            for place in self.places
-            if self.has(place.source_id, place.aspect)
+            candidate
+            for candidate in self.ranked
+            if self.has(candidate.source_id, candidate.aspect)
             or (
-                place.source_id in reports
-                and place.aspect in reports[place.source_id].aspects
-                and (place.source_id, place.aspect) not in excluded
+                candidate.source_id in reports
+                and candidate.aspect in reports[candidate.source_id].aspects
+                and (candidate.source_id, candidate.aspect) not in excluded
             )
         ]
 
@@ -107,7 +107,7 @@ def inherited_pairs(
         records=tuple(
             record for record in wanted if record.source_id not in present and store.has(PAIR, record.pair_id)
         ),
-        places=tuple(
+        ranked=tuple(
             dict.fromkeys(
                 Candidate(source_id=record.source_id, aspect=record.aspect, bin_s=record.bin_s)
                 for record in wanted

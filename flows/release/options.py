@@ -110,8 +110,8 @@ def _split_options(text: str) -> tuple[str, str]:
     """Return path and options; the path ends at the first ``?`` that follows an existing folder."""
     if Path(text).exists():
         return text, ""
-    ends = [place for place, letter in enumerate(text) if letter == "?"]
-    end = next((place for place in ends if Path(text[:place]).is_dir()), ends[0] if ends else len(text))
+    ends = [index for index, letter in enumerate(text) if letter == "?"]
+    end = next((index for index in ends if Path(text[:index]).is_dir()), ends[0] if ends else len(text))
     return text[:end], text[end + 1 :]
 
 

@@ -55,7 +55,7 @@ def searches_of(
     if not by_aspect:
         raise UserInputError(
             "an adaptive evaluation asks neither controls nor excerpts, and no other pair is selected: leave "
-            "out strength=control, or length=…"
+            "out strength=control, length=… and position=…"
         )
     if not searches:
         raise UserInputError(

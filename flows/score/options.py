@@ -255,6 +255,7 @@ def evaluate_options(
             "strengths": parameters.strengths,
             "clips": parameters.clips,
             "lengths": parameters.lengths,
+            "positions": parameters.positions,
             "most_per_aspect": parameters.most_per_aspect,
         },
     )

@@ -89,6 +89,10 @@ class EvaluateParameters(ScoringParameters):
         default=(),
         description="Only excerpts of this share of the film; excerpts for all, none for other pairs.",
     )
+    positions: Annotated[tuple[str, ...], Given(("--position",), "NAME", by_set=True)] = Field(
+        default=(),
+        description="Only excerpts with the damage there: early, middle, late; own: as in the film.",
+    )
     most_per_aspect: Annotated[int | None, Given(("--max-per-aspect",), panel=_PAIRS)] = Field(
         default=None,
         ge=1,

@@ -138,7 +138,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             If the site has none for it.
         """
         try:
-            return self.work.placement.pool(kind.hardware, kind.place)
+            return self.work.placement.pool(kind.hardware, kind.placement_name)
         except UserInputError as problem:
             raise PrerequisiteError(str(problem)) from problem
 
@@ -182,16 +182,16 @@ class ScoringRun(ABC, Generic[U, Result]):
             return better or not is_settled(known.get(id_), retry)
 
         wanted = [
-            (part.kind, unit, place, by_key[id_[0]])
+            (part.kind, unit, index, by_key[id_[0]])
             for part in self.parts
             if part.kind is not None
             for unit in part.units
-            for place, id_ in enumerate(unit.ids)
+            for index, id_ in enumerate(unit.ids)
             if wants(id_)
         ]
         if wanted:
             rows = self.rows_by_id({id_[0] for *_, id_ in wanted})
-            self.rows.add(kind.copied(rows[id_], unit, place) for kind, unit, place, id_ in wanted)
+            self.rows.add(kind.copied(rows[id_], unit, index) for kind, unit, index, id_ in wanted)
 
     @abstractmethod
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, Row]:

@@ -1,7 +1,7 @@
 """Worker pools made of SLURM jobs.
 
 `cluster` is what flows use: a Dask scheduler whose pools (`pool_jobs`, `scaling`) are jobs
-(`job_script`, `commands`). `worker` and `on_node` are programs that run on a node; `worker_setup` and
-`worker_checks` run in a worker. `profile_check` and `probe` are used by `doctor`; `server_job` by
-`serve-llm`, and `gpu_job` (a job with one command) by it and by `doctor --gpu`.
+(`job_script`, `commands`). `worker` is the program of a job; `worker_setup` and `worker_checks` run in it.
+`doctor` uses `profile_check`, `probe` (nodes do the checks of workers and report) and `node_calls` (programs
+on nodes, and their answers); `serve-llm` uses `server_job`.
 """

@@ -47,6 +47,17 @@ def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]
     return {"host": _address_towards(next(node.address for node in ours if not is_this_machine(node)))}
 
 
+def address_of(options: Mapping[str, str]) -> str:
+    """Return the address of a scheduler with these options.
+
+    Raises
+    ------
+    ValueError
+        If the interface has no IPv4 address.
+    """
+    return options.get("host") or str(get_ip_interface(options["interface"]))  # type: ignore[no-untyped-call]
+
+
 def is_this_machine(node: Node) -> bool:
     """Return whether a SLURM node is this machine."""
     return node.host.split(".")[0] == socket.gethostname().split(".")[0] or is_loopback(node.address)
@@ -70,7 +81,7 @@ def check_prefect_server(profile: Profile, options: Mapping[str, str]) -> None:
     """
     url = profile.prefect_api_url or os.environ.get("PREFECT_API_URL")
     server = urlsplit(url).hostname if url else None
-    scheduler = options.get("host") or str(get_ip_interface(options["interface"]))  # type: ignore[no-untyped-call]
+    scheduler = address_of(options)
     if server is not None and is_loopback(server) and not is_loopback(scheduler):
         raise PrerequisiteError(
             f"the Prefect server at {url} listens on this machine only, the nodes cannot reach it: start one "

@@ -20,6 +20,7 @@ from infra.pool import Pool, resource_of
 from infra.profile import Profile
 from infra.slurm import commands, worker_setup
 from infra.slurm.run_folder import log_folder, run_folder
+from infra.slurm.worker_checks import PROFILE, SCRATCH
 from infra.tls import Credentials, credential_files
 from storage_schemas.errors import UserInputError
 from storage_schemas.names import NAME_RULE, is_name
@@ -47,8 +48,9 @@ _UNSET: dict[str, Any] = {
 OUTLIVE = (
     'slvmeval_tmp=; trap : TERM; trap \'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"\' EXIT'
 )
-#: Where the folder of :func:`temporary_folder` is created.
-SCRATCH = "SLVMEVAL_SCRATCH"
+
+#: Ends a script whose command would otherwise put temporary files where other users may touch them.
+NEEDS_TEMPORARY_FOLDER = '[ -n "$TMPDIR" ] || exit 1'
 
 #: Characters that sbatch interprets in a line.
 _SBATCH_SIGNS = re.compile(r"[\"'\\#\x00-\x1f\x7f]")
@@ -254,6 +256,7 @@ def _environment(
     if server:
         variables["PREFECT_API_URL"] = server
     variables[POOL_VARIABLE] = pool_name
+    variables[PROFILE] = profile.place
     variables[worker_setup.HARDWARE] = hardware
     variables[worker_setup.RUN] = run
     variables[worker_setup.STORE] = str(Store(store).root)

@@ -19,9 +19,7 @@ _FEATURE = re.compile(r"\*\d+|[\w.:+-]+")
 _AWAY = ("down", "drain", "fail", "error", "maint", "unk", "inval", "reserved", "no_respond")
 
 
-def check_profile_fits(
-    profile: Profile, partitions: Sequence[Partition], nodes: Sequence[Node], where: str = "profile"
-) -> list[str]:
+def check_profile_fits(profile: Profile, partitions: Sequence[Partition], nodes: Sequence[Node]) -> list[str]:
     """Return the settings of a profile's pools that no node of the cluster satisfies.
 
     Parameters
@@ -30,22 +28,26 @@ def check_profile_fits(
         The profile with its pools.
     partitions, nodes
         The cluster's partitions and nodes.
-    where
-        Name of the profile in messages, such as ``profile site.toml``.
 
     Returns
     -------
     list of str
         Messages with the profile, the key and the possible values; empty if everything fits.
     """
+    return [message for name in profile.pools for message in pool_misfits(profile, name, partitions, nodes)]
+
+
+def pool_misfits(
+    profile: Profile, name: str, partitions: Sequence[Partition], nodes: Sequence[Node]
+) -> list[str]:
+    """Return the settings of one pool that no node of the cluster satisfies, as messages."""
     return [
-        f"{where}: pools.{name}.{key}: {message}"
-        for name, pool in profile.pools.items()
-        for key, message in misfits(pool, partitions, nodes)
+        f"{profile.place}: pools.{name}.{key}: {message}"
+        for key, message in _misfits(profile.pools[name], partitions, nodes)
     ]
 
 
-def require_fit(profile: Profile, where: str = "profile") -> None:
+def require_fit(profile: Profile) -> None:
     """Query SLURM and raise if the profile's pools do not fit; call before submitting jobs.
 
     Raises
@@ -55,12 +57,12 @@ def require_fit(profile: Profile, where: str = "profile") -> None:
     SlurmAway, PrerequisiteError
         If SLURM cannot be queried.
     """
-    problems = check_profile_fits(profile, partitions(), nodes(), where)
+    problems = check_profile_fits(profile, partitions(), nodes())
     if problems:
         raise UserInputError("\n".join(problems))
 
 
-def misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
+def _misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
     """Yield (key, problem) for each misfit of one pool."""
     known = {partition.name: partition for partition in partitions}
     missing = [name for name in pool.partitions if name not in known]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import socket
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pydantic import Field
 
 from infra.profile import Profile
+from infra.slurm.worker_checks import versions_of
 from storage_schemas.commit import process_alive, write_atomic
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import Frozen
@@ -34,8 +33,6 @@ SAME_VERSIONS = (
         "pyarrow",
     ),
 )
-
-_NAME = "run.json"
 
 
 class RunFile(Frozen):
@@ -85,16 +82,21 @@ def make_log_folder(profile: Profile, store: Path) -> None:
         ) from problem
 
 
+def run_file(store: Path, run: str) -> Path:
+    """Return the path of the file of a run."""
+    return run_folder(store, run) / "run.json"
+
+
 def write_run_file(store: Path, run: str, scheduler: str) -> None:
     """Write the file of a run, before its first worker looks for it."""
     content = RunFile(scheduler=scheduler, versions=versions())
-    write_atomic(run_folder(store, run) / _NAME, content.model_dump_json().encode())
+    write_atomic(run_file(store, run), content.model_dump_json().encode())
 
 
 def read_run_file(store: Path, run: str) -> RunFile | None:
     """Return the file of a run, or None if it is missing or incomplete."""
     try:
-        return RunFile.model_validate(json.loads((run_folder(store, run) / _NAME).read_bytes()))
+        return RunFile.model_validate(json.loads(run_file(store, run).read_bytes()))
     except (OSError, ValueError):
         return None
 
@@ -114,12 +116,4 @@ def remove_run_folder(store: Path, run: str) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions that must be equal in a worker and its driver."""
-    python = ".".join(platform.python_version_tuple()[:2])
-    return {"python": python, **{name: _version(name) for name in SAME_VERSIONS}}
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+    return versions_of(SAME_VERSIONS)

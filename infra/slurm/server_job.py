@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from infra.profile import Profile
-from infra.slurm.gpu_job import gpu_pool, gpu_script
+from infra.slurm.job_script import (
+    NEEDS_TEMPORARY_FOLDER,
+    NO_EMPTY_PATHS,
+    OUTLIVE,
+    directives,
+    temporary_folder,
+    word,
+)
 from infra.slurm.run_folder import log_folder, make_log_folder
 from storage_schemas.errors import UserInputError
 from storage_schemas.offline_batches import batches_folder
+from storage_schemas.provenance import POOL_VARIABLE
 
 
 def server_job_name(name: str) -> str:
@@ -50,7 +60,7 @@ def server_script(
     UserInputError
         If the profile has no such GPU pool, or one of its values is invalid in a script.
     """
-    pool_name = gpu_pool(profile, f"to serve {name} in", pool)
+    pool_name = profile.gpu_pool(f"to serve {name} in", pool)
     settings = profile.pools[pool_name]
     serving = [
         settings.python or sys.executable,
@@ -58,7 +68,7 @@ def server_script(
         *(("--interface", settings.interface) if settings.interface else ()),
     ]
     job = server_job_name(name)
-    return gpu_script(profile, pool_name, [*serving, "--", *command], store=store, name=job, gpus=gpus)
+    return _script(profile, pool_name, [*serving, "--", *command], store, job, gpus)
 
 
 def batches_script(
@@ -78,10 +88,45 @@ def batches_script(
     UserInputError
         As for :func:`server_script`.
     """
-    pool_name = gpu_pool(profile, f"to answer the batches of {name} in", pool)
+    pool_name = profile.gpu_pool(f"to answer the batches of {name} in", pool)
     python = profile.pools[pool_name].python or sys.executable
     answering = [python, "-m", "infra.offline_batches", str(batches_folder(store, name)), "--", *command]
-    return gpu_script(profile, pool_name, answering, store=store, name=server_job_name(name), gpus=gpus)
+    return _script(profile, pool_name, answering, store, server_job_name(name), gpus)
+
+
+def _script(
+    profile: Profile, pool_name: str, command: Sequence[str], store: Path, name: str, gpus: int
+) -> str:
+    """Return the script of a job that runs one command; unlike a worker, it may use all cores of its job."""
+    pool = profile.pools[pool_name].share(gpus)
+    header = [
+        f"--job-name={name}",
+        f"--partition={word(pool_name, 'partition', pool.partition)}",
+        *([f"--account={word(pool_name, 'account', pool.account)}"] if pool.account else []),
+        "--ntasks=1",
+        f"--cpus-per-task={pool.cores}",
+        f"--mem={math.ceil(pool.memory_bytes / 2**20)}M",
+        f"--time={pool.walltime}",
+        *directives(profile, pool_name, pool, store, name),
+    ]
+    exports = {
+        "PYTHONSAFEPATH": "1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "HF_HUB_OFFLINE": "1",
+        POOL_VARIABLE: pool_name,
+    }
+    lines = [
+        "#!/bin/bash",
+        *(f"#SBATCH {line}" for line in header),
+        OUTLIVE,
+        f"export {' '.join(f'{key}={shlex.quote(value)}' for key, value in exports.items())}",
+        *pool.setup,
+        NO_EMPTY_PATHS,
+        *temporary_folder(pool_name, pool),
+        NEEDS_TEMPORARY_FOLDER,
+        shlex.join(command),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:

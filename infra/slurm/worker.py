@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ import dask.config
 from distributed.cli.dask_worker import main as dask_worker
 
 from infra.dask_cluster import dask_settings
-from infra.scratch import why_not_private
 from infra.slurm.semaphores import let_workers_remove_names
-from infra.slurm.worker_checks import check_credentials
+from infra.slurm.worker_checks import PROFILE, SCRATCH, WorkerChecks
 from infra.tls import Credentials
+from storage_schemas.provenance import POOL_VARIABLE
 from storage_schemas.secrets import strike_out_of_logs
 
 #: SLURM limits the memory of a job. Dask would count the page cache as the worker's memory, and spill, pause
@@ -29,10 +30,10 @@ def main() -> None:
     let_workers_remove_names()
     options = dict(zip(sys.argv, sys.argv[1:], strict=False))
     files = Credentials(options["--tls-cert"], options["--tls-key"])
-    problems = check_credentials(files)
     folder = options["--local-directory"]
-    if not_private := why_not_private(folder):
-        problems.append(f"{not_private}: set `scratch` of the pool to another folder of the node")
+    checks = WorkerChecks(os.environ[POOL_VARIABLE], os.environ[PROFILE])
+    problems = checks.credentials((files.certificate, files.key))
+    problems += checks.temporary_files(os.environ[SCRATCH], folder)
     if problems:
         sys.exit(f"error: {'; '.join(problems)}")
     tls = "distributed.comm.tls"

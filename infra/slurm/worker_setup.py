@@ -6,7 +6,6 @@ the driver with its registration.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import socket
@@ -17,9 +16,9 @@ from distributed import Worker
 
 from infra import scratch
 from infra.handshakes import bound_handshakes
-from infra.slurm import worker_checks
-from infra.slurm.run_folder import read_run_file, versions
+from infra.slurm.run_folder import read_run_file, run_file
 from infra.slurm.semaphores import remove_names
+from infra.slurm.worker_checks import PROFILE, WorkerChecks, gpu_name, listed_gpus, one_device
 from storage_schemas.provenance import GPU_VARIABLE, POOL_VARIABLE
 
 log = logging.getLogger("distributed.worker")
@@ -81,35 +80,28 @@ def look(name: str, scheduler: str) -> dict[str, Any]:
     scheduler
         Address of the scheduler.
     """
+    checks = WorkerChecks(os.environ[POOL_VARIABLE], os.environ[PROFILE])
     # before importing anything that could access a GPU
-    device, problems = _take_gpu(name) if os.environ[HARDWARE] == "gpu" else ("cpu", [])
-    problems += _check_shared(Path(os.environ[STORE]), os.environ[RUN], scheduler)
-    for module in () if problems else os.environ.get(PRELOAD, "").split():
-        try:
-            importlib.import_module(module)
-        except ImportError as problem:
-            problems.append(
-                f"{module} cannot be imported ({problem}): check `python` and `setup` of the pool"
-            )
+    device, problems = _take_gpu(checks, name) if os.environ[HARDWARE] == "gpu" else ("cpu", [])
+    store, run = Path(os.environ[STORE]), os.environ[RUN]
+    problems += checks.store(str(store), str(run_file(store, run)), scheduler)
+    driver = read_run_file(store, run)
+    problems += checks.packages(driver.versions if driver is not None else {})
+    if not problems:
+        problems = checks.imports(os.environ.get(PRELOAD, "").split())
     return {"device": device, "problems": problems}
 
 
-def _check_shared(store: Path, run: str, scheduler: str) -> list[str]:
-    problems = worker_checks.check_store(store, run, scheduler)
-    driver = read_run_file(store, run)
-    return problems + worker_checks.check_packages(versions(), driver.versions if driver is not None else {})
-
-
-def _take_gpu(name: str) -> tuple[str, list[str]]:
+def _take_gpu(checks: WorkerChecks, name: str) -> tuple[str, list[str]]:
     """Restrict this process to its GPU; return the device and the problems."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     index = worker_index(name)
-    listed = worker_checks.listed_gpus()
-    device = worker_checks.one_device(visible, index, [gpu for gpu, _, _ in listed])
+    listed = listed_gpus()
+    device = one_device(visible, index, [gpu for gpu, _, _ in listed])
     os.environ["CUDA_VISIBLE_DEVICES"] = device or ""
-    model = worker_checks.gpu_name(device, listed) if device is not None else None
+    model = gpu_name(device, listed) if device is not None else None
     os.environ[GPU_VARIABLE] = model or "none visible"
-    problems = worker_checks.check_gpu(device, model, visible, index)
+    problems = checks.gpu(device, model, visible, index)
     allowed = os.environ.get(ALLOW_CPU_MODELS) == "1"
     return f"{device or 'no GPU'} ({model or 'none visible'})", [] if allowed else problems
 

@@ -12,6 +12,7 @@ import typer
 from flows.parameters import SiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import with_options
+from slvmeval.command_line import command_line, store_words
 from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
@@ -81,25 +82,28 @@ def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[
     yield from _of_store(store, options)
 
 
-def _store_of(folder: Path, site: SiteParameters) -> tuple[str, Path | None]:
+def _store_of(folder: Path, site: SiteParameters) -> tuple[list[str], Path | None]:
     """Return how commands name the store, and its folder; None if there is none yet."""
-    if words := "".join(
-        f" --{name} {value}" for name in ("profile", "store") if (value := getattr(site, name))
-    ):
+    if site.profile or site.store:
         path = terminal.store_folder(site)
+        words = ["--profile", str(site.profile)] if site.profile else []
+        if site.store:
+            # a profile may name another store than the default
+            words += ["--store", str(site.store)] if site.profile else store_words(site.store)
         return words, path if (path / "store.json").is_file() else None
     given = [name for name in ("SLVMEVAL_STORE", "SLVMEVAL_PROFILE") if os.environ.get(name)]
     if given or (folder / "profile.toml").is_file():
         profile = None if given else folder / "profile.toml"
         path = Path(terminal.settings(profile).store)
-        return "" if given else " --profile profile.toml", path if (path / "store.json").is_file() else None
+        words = [] if given else ["--profile", "profile.toml"]
+        return words, path if (path / "store.json").is_file() else None
     for name in _USUAL:
         if (folder / name / "store.json").is_file():
-            return f" --store {name}", folder / name
-    return "", None
+            return store_words(name), folder / name
+    return [], None
 
 
-def _of_store(store: Store, options: str) -> Iterator[str]:
+def _of_store(store: Store, options: list[str]) -> Iterator[str]:
     from slvmeval.store_status import run_states
     from storage_schemas.judgements import JudgementsStore
     from storage_schemas.release import Release, release_names
@@ -116,16 +120,17 @@ def _of_store(store: Store, options: str) -> Iterator[str]:
         of = count_text(sources, "source")
         yield f"release {name}, version {release.version}: {count_text(pairs, 'pair')} of {of}"
     if runs and runs[0]["status"] == "running":
-        yield from _next(f"slvmeval status{options} --watch")
+        yield from _next(command_line("status", *options, "--watch"))
     elif not names or (runs and runs[0]["status"] in ("died", "failed")):
         yield from _next("the same slvmeval build as before: it resumes")
     else:
         judged = JudgementsStore(store)
-        release_word = f" {names[0]}" if len(names) > 1 else ""
+        words = [*names[:1], *options] if len(names) > 1 else options
         if judged.part_files() or judged.lines_files():
-            yield from _next(f"slvmeval report{release_word}{options} --out report --open")
+            yield from _next(command_line("report", *words, "--out", "report", "--open"))
         else:
-            yield from _next(f"slvmeval evaluate{release_word}{options} -e duration -e sharpness -e coin")
+            judges = ("-e", "duration", "-e", "sharpness", "-e", "coin")
+            yield from _next(command_line("evaluate", *words, *judges))
 
 
 def _next(*commands: str) -> Iterator[str]:

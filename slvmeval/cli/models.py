@@ -194,7 +194,7 @@ def add(
     from tasks.models.add import add_model
 
     with file_bar("reading") as step:
-        place = add_model(
+        path = add_model(
             options.name,
             options.folder,
             _folders(options)[0],
@@ -207,7 +207,7 @@ def add(
             pickled=options.pickled,
             progress=step,
         )
-    terminal.say(str(place))
+    terminal.say(str(path))
 
 
 def _fetch(options: AddOptions) -> None:

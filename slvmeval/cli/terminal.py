@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,6 +177,24 @@ def teller(quiet: bool) -> Callable[[str], None]:
     return (lambda _line: None) if quiet else tell
 
 
+@contextmanager
+def long_work(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Yield a function that prints a line of progress; silence is broken by what was last said."""
+    from infra.progress import SilenceBreaker
+
+    if quiet:
+        yield teller(quiet)
+        return
+    with SilenceBreaker(tell, what) as silence:
+
+        def say_it(line: str) -> None:
+            silence.heard()
+            silence.working_on(line)
+            tell(line)
+
+        yield say_it
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     typer.echo(printable_json(json.dumps(value, indent=1, ensure_ascii=False)))
@@ -206,8 +224,8 @@ def table(grid: Grid) -> Table:
     rich_table = Table(
         title=_shown(grid.title), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold"
     )
-    for place, name in enumerate(grid.columns):
-        is_number = 1 <= place <= grid.numbers
+    for index, name in enumerate(grid.columns):
+        is_number = 1 <= index <= grid.numbers
         rich_table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in grid.rows:
         rich_table.add_row(*(_shown(str(cell)) for cell in row))
@@ -239,7 +257,7 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
         TimeRemainingColumn,
     )
 
-    from infra.progress import LOG_EVERY_S
+    from infra.progress import LOG_EVERY_S, SilenceBreaker
 
     terminal = sys.stderr.isatty()
     bars = Progress(
@@ -254,7 +272,8 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
         disable=quiet or not terminal,
         transient=True,
     )
-    with bars:
+    silence = SilenceBreaker(tell, what)
+    with bars, nullcontext() if quiet or terminal else silence:
         task = bars.add_task(what, total=None, note="")
         told = -LOG_EVERY_S
 
@@ -264,9 +283,11 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
             bars.update(task, completed=done, total=total, note=note)
             if quiet or terminal:
                 return
+            silence.working_on(f"{what} {done}/{total}")
             now = time.monotonic()
             if done == total or now - told >= LOG_EVERY_S:
                 told = now
+                silence.heard()
                 tell(f"{what} {done}/{total}: {note}" if note else f"{what} {done}/{total}")
 
         yield step

@@ -238,7 +238,7 @@ class _Trial:
             analysis=analysis,
             seed=_SEED,
             models=self.models,
-            read=lambda place, count: planes[place : place + count],
+            read=lambda first, count: planes[first : first + count],
         )
         self.frames = planes_to_rgb(planes, self.clip.color) if works_on == "rgb" else planes.copy()
 
@@ -305,7 +305,7 @@ def _frame_map_breaches(operation: FrameMapOperation[Any], overrides: Mapping[st
             where = f"preset {strength!r}, {count} frames: "
             if len(mapping) != count:
                 yield f"{where}maps {len(mapping)} positions"
-            elif not all(isinstance(place, int) and 0 <= place < count for place in mapping):
+            elif not all(isinstance(index, int) and 0 <= index < count for index in mapping):
                 yield f"{where}uses a frame that the clip does not have"
             elif mapping == list(range(count)):
                 yield f"{where}leaves every frame at its own position"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import numpy as np
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import canonical_json
+from storage_schemas.names import EVALUATOR_NAME_RULE, is_evaluator_name
 from storage_schemas.placement import HARDWARE
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
@@ -30,7 +30,6 @@ class ConformanceError(AssertionError):
         self.breaches = tuple(breaches)
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 #: Maximum number of frames to read at once: a long video does not fit into memory.
 MAX_AT_ONCE = 64
 _PROMPT = "A red ball rolls over a meadow.\nThe ball comes to rest under a tree."
@@ -64,19 +63,19 @@ class DrawnVideo(Side):
         """Return the number of frames."""
         return self._frames
 
-    def planes(self, places: Sequence[int]) -> Planes:
+    def planes(self, indices: Sequence[int]) -> Planes:
         """Return read-only frames by position."""
         with self._lock:
             self.reads += 1
-            self.most_at_once = max(self.most_at_once, len(places))
+            self.most_at_once = max(self.most_at_once, len(indices))
         if self._broken:
             raise IntegrityError("frames of this video cannot be read")
-        frames = np.empty((len(places), self.height * 3 // 2, self.width), np.uint8)
-        for at, place in enumerate(places):
-            if not 0 <= place < self._frames:
-                raise IndexError(f"frame {place} of {self._frames}")
-            rng = np.random.Generator(np.random.Philox(key=place // 8))
-            frames[at] = rng.integers(40, 160, frames.shape[1:]) + self._light + place % 8
+        frames = np.empty((len(indices), self.height * 3 // 2, self.width), np.uint8)
+        for at, index in enumerate(indices):
+            if not 0 <= index < self._frames:
+                raise IndexError(f"frame {index} of {self._frames}")
+            rng = np.random.Generator(np.random.Philox(key=index // 8))
+            frames[at] = rng.integers(40, 160, frames.shape[1:]) + self._light + index % 8
         frames.setflags(write=False)
         return frames
 
@@ -127,8 +126,8 @@ def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
     if not isinstance(evaluator, PairwiseJudge | PointwiseScorer):
         yield f"{type(evaluator).__name__} is neither a PairwiseJudge nor a PointwiseScorer"
         return
-    if not _NAME.fullmatch(str(getattr(evaluator, "name", ""))):
-        yield "name must consist of letters, digits and '.', '_', '+', '-'"
+    if not is_evaluator_name(str(getattr(evaluator, "name", ""))):
+        yield f"name must be {EVALUATOR_NAME_RULE}"
     if not isinstance(evaluator.version, int) or evaluator.version < 1:
         yield f"version is {evaluator.version!r}, it must be at least 1"
     yield from hardware_problems(evaluator)

@@ -124,11 +124,11 @@ def _write(side: Path, target: Path, wanted: _Frames, key: tuple[str, str]) -> N
         stream = file.add_stream_from_template(origin.streams.video[0])
         stream.metadata.clear()
         frames = zip(_packets(origin), wanted.sizes, wanted.keys, strict=True)
-        for place, ((packet, units), size, is_key) in enumerate(frames):
+        for index, ((packet, units), size, is_key) in enumerate(frames):
             missing = size - sum(map(len, units))
             if missing:
-                shares = _shares(wanted.counts[place // _GROUP, int(packet.is_keyframe)])
-                units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", place))
+                shares = _shares(wanted.counts[index // _GROUP, int(packet.is_keyframe)])
+                units[-1] += _drawn(missing, shares, keyed_rng(*key, "after coded data", index))
             file.mux(_copied(packet, units, stream, is_key))
 
 

@@ -46,10 +46,10 @@ def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckK
             return None
         kinds = tuple(dict.fromkeys(FIRST_CHECKS))
         return kinds[int(chance(f"kind {done}") * len(kinds))]
-    places = sorted(range(1, FIRST_TASKS), key=lambda place: chance(f"place {place}"))
-    again = next(place for place in places if place > BETWEEN)
-    places.remove(again)
-    return dict(zip([again, *places], FIRST_CHECKS, strict=False)).get(done)
+    positions = sorted(range(1, FIRST_TASKS), key=lambda index: chance(f"place {index}"))
+    again = next(index for index in positions if index > BETWEEN)
+    positions.remove(again)
+    return dict(zip([again, *positions], FIRST_CHECKS, strict=False)).get(done)
 
 
 def share_for(share: float, careless: float) -> float:
@@ -75,7 +75,8 @@ def check_tasks(had: Sequence[str], due: CheckKind, published: Iterable[str]) ->
     published
         Ids of the campaign's check tasks.
     """
-    of_kind = [task for task in published if (check_of(task)[1] or "gold") == due and task not in had]
+    seen = set(had)
+    of_kind = [task for task in published if task not in seen and (check_of(task)[1] or "gold") == due]
     if due is not Check.AGAIN:
         return of_kind
     # a pair of which the worker still has a picture is not repeated

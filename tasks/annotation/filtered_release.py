@@ -146,19 +146,19 @@ def anonymous(votes: Sequence[Vote], salt: str) -> list[Vote]:
     times of day and comments are removed; the durations of answers remain.
     """
     ranked = sorted({vote.worker for vote in votes}, key=lambda worker: digest_text(f"{salt}/{worker}"))
-    numbers = {worker: f"w{place:04}" for place, worker in enumerate(ranked, 1)}
+    numbers = {worker: f"w{index:04}" for index, worker in enumerate(ranked, 1)}
     ordered = sorted(votes, key=lambda vote: (vote.pair_id, numbers[vote.worker], vote.campaign))
     return [
         vote.model_copy(
             update={
-                "vote_id": f"v{place:06}",
+                "vote_id": f"v{index:06}",
                 "worker": numbers[vote.worker],
                 "comment": "",
                 "opened_at": "",
                 "at": "",
             }
         )
-        for place, vote in enumerate(ordered, 1)
+        for index, vote in enumerate(ordered, 1)
     ]
 
 

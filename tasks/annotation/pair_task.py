@@ -57,19 +57,19 @@ def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...
         if clip.frame_count and (clip.clip in moved or (clip.clip in drawn and clip.clip not in remaining))
     ]
     low: list[Stretch] = []
-    place = 0
+    position = 0
     for segment in record.segments:
         if segment.kind == "degraded" or segment.moved:
             low.append(
                 Stretch(
                     video="low",
-                    start_s=place / record.fps,
-                    end_s=(place + segment.frame_count) / record.fps,
+                    start_s=position / record.fps,
+                    end_s=(position + segment.frame_count) / record.fps,
                     kind="moved" if segment.moved else "degraded",
                     note=_note(record.choices.get(str(segment.clip))),
                 )
             )
-        place += segment.frame_count
+        position += segment.frame_count
     trimmed = any(segment.kind == "trimmed" for segment in record.segments)
     if trimmed:
         high = [

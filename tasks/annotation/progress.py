@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from statistics import median
-from typing import Literal, Protocol
+from typing import Literal
 
-from storage_schemas.votes import Origin
+from storage_schemas.votes import Answer
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.checks import FIRST_CHECKS, FIRST_TASKS
 from tasks.annotation.desk.organiser import TaskProgress
@@ -17,34 +17,6 @@ from tasks.annotation.pace import ExpectedEnd, Pace, VoteCount, by_day, by_hour,
 
 #: Tasks that a worker is expected to do if the campaign sets no maximum.
 USUAL_TASKS = 40
-
-
-class TimedAnswer(Protocol):
-    """A vote or a rating, as far as progress needs it."""
-
-    @property
-    def at(self) -> str:
-        """When it was stored, UTC in ISO 8601; empty if unknown."""
-
-    @property
-    def origin(self) -> Origin:
-        """Where it came from."""
-
-    @property
-    def gold(self) -> bool:
-        """Whether it checks how carefully workers look."""
-
-    @property
-    def pair_id(self) -> str:
-        """Id of its task."""
-
-    @property
-    def pair_duration_s(self) -> float:
-        """Length of the videos that were shown, in seconds."""
-
-    @property
-    def total_s(self) -> float | None:
-        """Seconds from the first sight of the task to the answer; None if they were not measured."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +174,7 @@ def added_up(aspects: Iterable[AspectProgress]) -> AspectProgress:
 def campaign_progress(
     campaign: Campaign,
     tasks: Sequence[TaskProgress],
-    votes: Sequence[TimedAnswer],
+    votes: Sequence[Answer],
     now: datetime,
     rate: float | None = None,
     zone: tzinfo | None = None,
@@ -273,7 +245,7 @@ def _paid_by_task(campaign: Campaign, rate: float) -> Campaign:
 
 
 def _cost(
-    campaign: Campaign, tasks: Sequence[TaskProgress], votes: Iterable[TimedAnswer], extras: float
+    campaign: Campaign, tasks: Sequence[TaskProgress], votes: Iterable[Answer], extras: float
 ) -> CampaignCost:
     # a task that is no longer shown cost no more than watching all of it
     watch_s = {task.pair_id: task.watch_s for task in tasks}

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from storage_schemas.ids import digest_value
 from storage_schemas.model import Frozen
-from storage_schemas.votes import Origin
+from storage_schemas.votes import Answer, Vote
 from tasks.annotation.pair_task import ByteIndex, PairTask
 
 
@@ -83,59 +83,15 @@ def read_task(body: str) -> AnyTask:
     return _TASKS.validate_json(body)
 
 
-class VideoRating(Frozen):
-    """One person's rating of one video in one dimension.
+class VideoRating(Answer):
+    """One person's rating of one video in one dimension."""
 
-    Parameters
-    ----------
-    rating_id
-        Id of the assignment.
-    task_id
-        Id of the task.
-    worker
-        Keyed hash of the rater, 32 hexadecimal digits.
-    total_s
-        Seconds from opening the task to the rating, by the server's clock.
-    watched_s, duration_s
-        Seconds of the video that were played, and its length.
-    opened_at, at
-        When the task was opened and the rating stored, UTC in ISO 8601.
-    """
-
-    rating_id: str
-    campaign: str
-    task_id: str
-    dimension: str
     model: str
     prompt_id: str
     sample: int
-    worker: str
-    platform: str
-    language: str
-    value: int
+    rating: int
     total_s: float
     watched_s: float
-    duration_s: float
-    comment: str = ""
-    opened_at: str
-    at: str
 
-    @property
-    def origin(self) -> Origin:
-        """Ratings come from our pages only."""
-        return "web"
 
-    @property
-    def gold(self) -> bool:
-        """No video has a known rating."""
-        return False
-
-    @property
-    def pair_id(self) -> str:
-        """Id of the task, as a vote has it."""
-        return self.task_id
-
-    @property
-    def pair_duration_s(self) -> float:
-        """Length of what was shown, as a vote has it."""
-        return self.duration_s
+AnyAnswer = Vote | VideoRating

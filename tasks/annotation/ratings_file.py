@@ -98,21 +98,21 @@ def sort_out(
     used: list[VideoRating] = []
     left_out: list[LeftOutRating] = []
     for one in ratings:
-        if one.rating.worker in excluded:
-            left_out.append(LeftOutRating(one.rating, RATER_EXCLUDED, "the rater was excluded"))
+        if one.given.worker in excluded:
+            left_out.append(LeftOutRating(one.given, RATER_EXCLUDED, "the rater was excluded"))
         elif check and not one.confirmed:
-            left_out.append(LeftOutRating(one.rating, NOT_CHECKED, "nobody has confirmed it yet"))
+            left_out.append(LeftOutRating(one.given, NOT_CHECKED, "nobody has confirmed it yet"))
         else:
-            used.append(one.rating)
-    known = {one.rating.rating_id for one in ratings}
+            used.append(one.given)
+    known = {one.given.vote_id for one in ratings}
     # of a rating that was sent back several times, the last counts
     back = {
-        one.rating.rating_id: one
+        one.given.vote_id: one
         for one in checks
-        if one.verdict is Verdict.SENT_BACK and one.rating.rating_id not in known
+        if one.verdict is Verdict.SENT_BACK and one.given.vote_id not in known
     }
     left_out += [
-        LeftOutRating(one.rating, SENT_BACK, f"{one.by} sent it back: {one.note}") for one in back.values()
+        LeftOutRating(one.given, SENT_BACK, f"{one.by} sent it back: {one.note}") for one in back.values()
     ]
     return used, left_out
 
@@ -148,19 +148,19 @@ def collect_ratings(store: Store, desk: Desk, campaign: str) -> CollectedRatings
     write_atomic(beside, _table((*_COLUMNS, "reason", "message"), rows))
     progress = desk.organiser.progress(campaign)
     full = {one.pair_id for one in progress if one.done}
-    waiting = [one for one in left_out if one.reason != SENT_BACK or one.rating.task_id not in full]
+    waiting = [one for one in left_out if one.reason != SENT_BACK or one.rating.pair_id not in full]
     return CollectedRatings(
         campaign, path, beside, len(used), len(left_out), len(waiting), len(progress), len(full)
     )
 
 
 def _order(rating: VideoRating) -> tuple[str, str, str, int, str]:
-    return rating.dimension, rating.prompt_id, rating.model, rating.sample, rating.at
+    return rating.aspect, rating.prompt_id, rating.model, rating.sample, rating.at
 
 
 def _row(rating: VideoRating, raters: dict[str, str]) -> tuple[object, ...]:
     video = rating.model, rating.prompt_id, rating.sample
-    return (*video, rating.dimension, raters[rating.worker], rating.value)
+    return (*video, rating.aspect, raters[rating.worker], rating.rating)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> bytes:

@@ -89,7 +89,7 @@ def encode_shown(
 
 
 def _keys(origin: UnitFile) -> set[int]:
-    return {place for place, entry in enumerate(origin.stream.index_entries) if entry.is_keyframe}
+    return {index for index, entry in enumerate(origin.stream.index_entries) if entry.is_keyframe}
 
 
 def _blocks(

@@ -233,8 +233,8 @@ class _Run:
         self.model: WorkerModel = worker_model([])
         self.votes: list[Vote] = []
         self.of_pair: dict[str, list[Vote]] = defaultdict(list)
-        #: votes wanted on each pair that is not finished
-        self.open = dict.fromkeys(self.states, self._wanted([]))
+        #: each pair that is not finished
+        self.open = {pair: self._waiting(pair) for pair in self.states}
         self.had: dict[str, list[str]] = {worker: [] for worker in self.workers}
         #: tasks that workers had done when they were listed
         self.listed: dict[str, int] = {}
@@ -279,22 +279,20 @@ class _Run:
         for pair, votes in self.of_pair.items():
             if pair in self.states and pair not in self.open:
                 stated = self.model.clear_by(votes)
-                place = bisect_left(CLASSES, stated)
-                classes[place] += CertaintyClass(stated, pair in clear, 1)
+                index = bisect_left(CLASSES, stated)
+                classes[index] += CertaintyClass(stated, pair in clear, 1)
         return tuple(classes)
 
     def _round(self) -> bool:
         """Let each worker do a task; return whether anybody got one."""
         names = [worker for worker in self.workers if worker not in self.listed]
-        answered = [self._task(names[int(place)]) for place in self.rng.permutation(len(names))]
+        answered = [self._task(names[int(index)]) for index in self.rng.permutation(len(names))]
         return any(answered)
 
     def _task(self, worker: str) -> bool:
-        waiting = [
-            WaitingPair(pair, "simulated", len(self.of_pair[pair]), 0, wanted)
-            for pair, wanted in sorted(self.open.items())
-        ]
-        pair = choose_pair(waiting, set(self.had[worker]), lambda _: float(self.rng.random()))
+        pair = choose_pair(
+            sorted(self.open.values()), set(self.had[worker]), lambda _: float(self.rng.random())
+        )
         if pair is None:
             return False
         self._answer(worker, self._check(worker) or pair.pair_id)
@@ -348,10 +346,13 @@ class _Run:
 
     def _close(self, pair: str) -> None:
         """Take a pair out of the queue once it has its votes, or put it back."""
-        votes = self.of_pair[pair]
-        self.open[pair] = self._wanted(votes)
-        if len(votes) >= self.open[pair]:
+        self.open[pair] = waiting = self._waiting(pair)
+        if waiting.votes >= waiting.wanted:
             del self.open[pair]
+
+    def _waiting(self, pair: str) -> WaitingPair:
+        votes = self.of_pair[pair]
+        return WaitingPair(pair, "simulated", len(votes), 0, self._wanted(votes))
 
     def _wanted(self, votes: list[Vote]) -> int:
         if not self.strict:

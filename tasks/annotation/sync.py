@@ -71,11 +71,11 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     """
     settings = desk.campaigns.get(campaign)
     files = VotesStore(store)
-    place = annotation_folder(store.root) / "collected" / f"{campaign}.json"
+    path = annotation_folder(store.root) / "collected" / f"{campaign}.json"
     # vote numbers are only meaningful within their database
     database = digest_text(desk.database.shown_url)
     try:
-        last = _LastCollected.model_validate_json(place.read_bytes())
+        last = _LastCollected.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
         # reading everything again only takes time
         last = _LastCollected(database=database, after=0, mark="")
@@ -90,7 +90,7 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     if rows:
         number, vote = rows[-1]
         newest = _LastCollected(database=database, after=number, mark=_mark(vote))
-        write_atomic(place, newest.model_dump_json().encode())
+        write_atomic(path, newest.model_dump_json().encode())
     desk.votes.weigh(campaign)
     progress = [one for one in desk.organiser.progress(campaign) if not one.gold]
     unanswered = [one.pair_id for one in progress if not one.votes]

@@ -108,8 +108,8 @@ class OpencvStyle(PixelOperation[StyleParameters]):
 
     def choose(self, clip: ClipContext, parameters: StyleParameters) -> dict[str, Any]:
         """Draw the style; all clips of a video use the same one."""
-        place = int(clip.video_rng("style").integers(len(parameters.styles)))
-        return {"style": parameters.styles[place]}
+        index = int(clip.video_rng("style").integers(len(parameters.styles)))
+        return {"style": parameters.styles[index]}
 
     def apply(
         self,
@@ -123,8 +123,8 @@ class OpencvStyle(PixelOperation[StyleParameters]):
         cv2.setNumThreads(1)  # each core already runs one process
         style = STYLES[choice["style"]]
         changed = np.empty_like(frames)
-        for place, frame in enumerate(frames):
-            changed[place] = style(np.ascontiguousarray(frame[..., ::-1]))[..., ::-1]
+        for index, frame in enumerate(frames):
+            changed[index] = style(np.ascontiguousarray(frame[..., ::-1]))[..., ::-1]
         if parameters.amount < 1:
             share = round(parameters.amount * 256)
             mixed = changed.astype(np.int32) * share + frames.astype(np.int32) * (256 - share)

@@ -108,13 +108,13 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
         count, height, width, _ = rgb.shape
         composed = np.empty_like(rgb)
         keep = np.empty((count, height, width), np.uint8)
-        for place in range(count):
-            mask = network.mask(rgb[place]).astype(np.int32)
-            keep[place] = 255 - np.rint((255 - mask) * parameters.opacity).astype(np.uint8)
-            id_ = choice["images"][first + place if parameters.per == "frame" else 0]
+        for index in range(count):
+            mask = network.mask(rgb[index]).astype(np.int32)
+            keep[index] = 255 - np.rint((255 - mask) * parameters.opacity).astype(np.uint8)
+            id_ = choice["images"][first + index if parameters.per == "frame" else 0]
             behind = Image.fromarray(images.image(id_, height, width))
-            frame, alpha = Image.fromarray(rgb[place]), Image.fromarray(keep[place])
-            composed[place] = np.asarray(Image.composite(frame, behind, alpha))
+            frame, alpha = Image.fromarray(rgb[index]), Image.fromarray(keep[index])
+            composed[index] = np.asarray(Image.composite(frame, behind, alpha))
         return merge_masked(frames, rgb_to_planes(composed, clip.color), keep < 255)
 
 
@@ -167,12 +167,12 @@ class OwnBackground(PixelOperation[OwnBackgroundParameters]):
         rgb = planes_to_rgb(frames, clip.color)
         composed = np.empty_like(rgb)
         keep = np.empty(rgb.shape[:3], np.uint8)
-        for place, frame in enumerate(rgb):
-            keep[place] = network.mask(frame)
+        for index, frame in enumerate(rgb):
+            keep[index] = network.mask(frame)
             around = ((0, 0), (parameters.pixels, 0), (0, 0))
             behind = np.pad(frame, around, mode="symmetric")[:, : frame.shape[1]]
             layers = (Image.fromarray(frame), Image.fromarray(np.ascontiguousarray(behind)))
-            composed[place] = np.asarray(Image.composite(*layers, Image.fromarray(keep[place])))
+            composed[index] = np.asarray(Image.composite(*layers, Image.fromarray(keep[index])))
         return merge_masked(frames, rgb_to_planes(composed, clip.color), keep < 255)
 
 

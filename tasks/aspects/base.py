@@ -89,7 +89,7 @@ class ClipContext:
     models
         The model store's lookup: name → loaded model; see ``tasks/models``.
     read
-        Returns the clip's frames ``place … place + count`` as planes ``(count, H·3/2, W)`` uint8, so that
+        Returns the clip's frames ``first … first + count`` as planes ``(count, H·3/2, W)`` uint8, so that
         :meth:`PixelOperation.choose` can look at them.
     log
         Record of measurements and execution details.

@@ -175,12 +175,12 @@ class UnnamedColourShift(FindingOperation[UnnamedColourParameters]):
         """
         named = set(caption_colours(clip.analysis))
         free = [colour for colour in parameters.palette if colour not in named]
-        places = np.unique(np.linspace(0, clip.span.frame_count - 1, _LOOKED_AT).round().astype(int))
+        indices = np.unique(np.linspace(0, clip.span.frame_count - 1, _LOOKED_AT).round().astype(int))
         shares = dict.fromkeys(free, 0.0)
-        for place in places.tolist():
-            rgb = planes_to_rgb(clip.read(place, 1), clip.color)[0]
+        for index in indices.tolist():
+            rgb = planes_to_rgb(clip.read(index, 1), clip.color)[0]
             for colour in free:
-                shares[colour] += float(colour_mask(rgb, colour, 0).mean()) / len(places)
+                shares[colour] += float(colour_mask(rgb, colour, 0).mean()) / len(indices)
         shown = [
             colour
             for colour, share in shares.items()
@@ -212,14 +212,14 @@ def recoloured(
     rgb = planes_to_rgb(frames, clip.color)
     masks = np.zeros(rgb.shape[:3], np.bool_)
     changed = rgb.copy()
-    for place, frame in enumerate(rgb):
+    for index, frame in enumerate(rgb):
         mask = colour_mask(frame, choice["color"], least_share)
         if not mask.any():
             continue
-        masks[place] = mask
+        masks[index] = mask
         lab = rgb_to_lab(frame)
         moved = recolour(lab, mask, choice["new_color"])
-        changed[place] = lab_to_rgb(lab + (moved - lab) * np.float32(amount))
+        changed[index] = lab_to_rgb(lab + (moved - lab) * np.float32(amount))
     return merge_masked(frames, rgb_to_planes(changed, clip.color), masks)
 
 

@@ -273,10 +273,10 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         """Return RGB ``(n, H, W, 3)``, edited one by one; the noise of a frame depends only on its place."""
         cv2.setNumThreads(1)
         after = np.empty_like(frames)
-        for place, frame in enumerate(frames):
-            edited = self._edit(frame, first + place, clip, parameters, choice["instruction"])
-            after[place] = mixed(frame, edited, parameters.amount)
-            for name, value in measure_edit(frame, after[place])._asdict().items():
+        for index, frame in enumerate(frames):
+            edited = self._edit(frame, first + index, clip, parameters, choice["instruction"])
+            after[index] = mixed(frame, edited, parameters.amount)
+            for name, value in measure_edit(frame, after[index])._asdict().items():
                 clip.log.measure(name, value)
         return after
 
@@ -298,13 +298,13 @@ class QwenImageEdit(PixelOperation[ColourEditParameters]):
         return {"changed_frames": seen, "frames": frames}
 
     def _edit(
-        self, frame: Rgb, place: int, clip: ClipContext, parameters: ColourEditParameters, instruction: str
+        self, frame: Rgb, index: int, clip: ClipContext, parameters: ColourEditParameters, instruction: str
     ) -> Rgb:
         # do not hold the editor between frames, so that it can be evicted for another model
         editor: ImageEditor = clip.models.get(
             parameters.editor, dtype=parameters.dtype, step_cache=parameters.step_cache
         )
-        arguments = (instruction, parameters.negative, clip.frame_seed("edit", place))
+        arguments = (instruction, parameters.negative, clip.frame_seed("edit", index))
         edit = Batches(1, owner=editor).run(
             1, lambda _: [editor.edit(frame, *arguments, parameters.steps, parameters.guidance)]
         )

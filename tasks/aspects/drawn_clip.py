@@ -35,10 +35,10 @@ def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Plan
     scene = np.where((y < height * 0.55)[..., None], sky, grass)
     scene += rng.normal(0, 9, (height, width, 1))
     clip = np.empty((frames, height, width, 3), np.uint8)
-    for place in range(frames):
-        middle = width * (0.2 + 0.3 * place / max(frames - 1, 1))
+    for index in range(frames):
+        middle = width * (0.2 + 0.3 * index / max(frames - 1, 1))
         distance = np.hypot(x - middle, y - height * 0.6) / (height * 0.25)
         ball = np.stack([230 - 90 * distance, 30 + 0 * distance, 30 + 0 * distance], axis=-1)
         picture = np.where((distance < 1)[..., None], ball, scene)
-        clip[place] = np.clip(np.rint(picture), 0, 255).astype(np.uint8)
+        clip[index] = np.clip(np.rint(picture), 0, 255).astype(np.uint8)
     return rgb_to_planes(clip, ColorSpec())

@@ -270,8 +270,8 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
             raise ClipNotDegradable("the caption names no thing")
         least = max(1.0, parameters.least_frames * clip.span.frame_count)
         not_found: list[str] = []
-        for place in clip.rng("object").permutation(len(names)):
-            name = names[int(place)]
+        for index in clip.rng("object").permutation(len(names)):
+            name = names[int(index)]
             boxes = self._boxes(name, clip, parameters)
             if sum(map(bool, boxes)) < least:
                 not_found.append(name)
@@ -301,18 +301,18 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         Afterwards the detector checks the result: `gone` is 1 for a frame without detections that touch a
         box, else 0; `found_again_score` is the highest score of such detections.
         """
-        places = [place for place in range(len(frames)) if choice["boxes"][first + place]]
-        if not places:
+        indices = [index for index in range(len(frames)) if choice["boxes"][first + index]]
+        if not indices:
             return frames.copy()
-        rgb = planes_to_rgb(frames[places], clip.color)
-        masks = np.stack([boxes_mask(choice["boxes"][first + place], *rgb.shape[1:3]) for place in places])
-        seeds = [clip.frame_seed("inpainting", first + place) for place in places]
+        rgb = planes_to_rgb(frames[indices], clip.color)
+        masks = np.stack([boxes_mask(choice["boxes"][first + index], *rgb.shape[1:3]) for index in indices])
+        seeds = [clip.frame_seed("inpainting", first + index) for index in indices]
         painted = self._paint(rgb, masks, seeds, clip, parameters, choice).astype(np.int32)
         share = round(parameters.amount * 256)
         mixed = ((painted * share + rgb.astype(np.int32) * (256 - share) + 128) >> 8).astype(np.uint8)
         after = frames.copy()
-        after[places] = merge_masked(frames[places], rgb_to_planes(mixed, clip.color), masks)
-        seen = self._find(planes_to_rgb(after[places], clip.color), choice["object"], clip, parameters)
+        after[indices] = merge_masked(frames[indices], rgb_to_planes(mixed, clip.color), masks)
+        seen = self._find(planes_to_rgb(after[indices], clip.color), choice["object"], clip, parameters)
         for boxes, mask in zip(seen, masks, strict=True):
             scores = [box.score for box in boxes if touches(box, mask)]
             clip.log.measure("gone", not scores)
@@ -342,8 +342,8 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         """Return the grown boxes of a thing in each frame; none if they cover too much of the frame."""
         boxes: list[list[Corners]] = []
         count = clip.span.frame_count
-        for place in range(0, count, _READ_FRAMES):
-            rgb = planes_to_rgb(clip.read(place, min(_READ_FRAMES, count - place)), clip.color)
+        for index in range(0, count, _READ_FRAMES):
+            rgb = planes_to_rgb(clip.read(index, min(_READ_FRAMES, count - index)), clip.color)
             height, width = rgb.shape[1:3]
             for detections in self._find(rgb, name, clip, parameters):
                 larger = (

@@ -156,14 +156,14 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
         masks = np.zeros(rgb.shape[:3], np.bool_)
         painted = rgb.copy()
         share = round(parameters.amount * 256)
-        for place, frame in enumerate(rgb):
+        for index, frame in enumerate(rgb):
             mask = subject_mask(network.mask(frame), parameters)
             if not mask.any():
                 continue
-            masks[place] = mask
+            masks[index] = mask
             filled = paint_over(frame, mask, parameters)
             mixed = filled.astype(np.int32) * share + frame.astype(np.int32) * (256 - share)
-            painted[place] = (mixed + 128) >> 8
+            painted[index] = (mixed + 128) >> 8
         return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)
 
 
@@ -225,14 +225,14 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
         rgb = planes_to_rgb(frames, clip.color)
         masks = np.zeros(rgb.shape[:3], np.bool_)
         painted = rgb.copy()
-        for place, frame in enumerate(rgb):
+        for index, frame in enumerate(rgb):
             subject = subject_mask(network.mask(frame), parameters)
             hole = _moved(subject, choice["move"]) & ~subject
             # where the subject fills the picture, too little is left beside it
             if hole.mean() < max(parameters.least_share, subject.mean() / 2):
                 continue
-            masks[place] = hole
-            painted[place] = paint_over(frame, hole, parameters)
+            masks[index] = hole
+            painted[index] = paint_over(frame, hole, parameters)
         return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)
 
 

@@ -80,9 +80,9 @@ class LanczosDownUp(PixelOperation[ScaleParameters]):
             max(1, round(height * parameters.long_side / longest)),
         )
         changed = np.empty_like(frames)
-        for place, frame in enumerate(frames):
+        for index, frame in enumerate(frames):
             reduced = Image.fromarray(frame).resize(small, Image.Resampling.LANCZOS)
-            changed[place] = np.asarray(reduced.resize((width, height), Image.Resampling.LANCZOS))
+            changed[index] = np.asarray(reduced.resize((width, height), Image.Resampling.LANCZOS))
         return changed
 
 

@@ -41,7 +41,7 @@ class ReinsertParameters(Parameters):
 
 
 def window(clips: int, count: int, rng: np.random.Generator) -> range:
-    """Return the places of `count` consecutive clips out of `clips`.
+    """Return the indices of `count` consecutive clips out of `clips`.
 
     Each window of a size is as likely as any other. With the same generator a smaller one is part of a larger
     one: one more clip moves the first place by none or by one.
@@ -84,20 +84,20 @@ class ReinsertWindow(OrderOperation[ReinsertParameters]):
                 f"{count} of {len(clips)} clips cannot be moved: at least one must move and at least half "
                 "must stay; lower clips_per_pair or use a source with more clips",
             )
-        places = window(len(clips), count, keyed_rng(*seed, "window"))
+        indices = window(len(clips), count, keyed_rng(*seed, "window"))
         rng = keyed_rng(*seed, "places", count)
         for _ in range(MAX_TRIES):
             if parameters.mode == "shuffle":
                 order = list(range(len(clips)))
-                order[places.start : places.stop] = [int(place) for place in rng.permutation(places)]
+                order[indices.start : indices.stop] = [int(index) for index in rng.permutation(indices)]
             else:
-                order = [place for place in range(len(clips)) if place not in places]
-                for place in places:
-                    order.insert(int(rng.integers(len(order) + 1)), place)
-            if all(order[place] != place for place in places):
+                order = [index for index in range(len(clips)) if index not in indices]
+                for index in indices:
+                    order.insert(int(rng.integers(len(order) + 1)), index)
+            if all(order[index] != index for index in indices):
                 return Arrangement(
-                    order=tuple(clips[place].index for place in order),
-                    drawn=tuple(clips[place].index for place in places),
+                    order=tuple(clips[index].index for index in order),
+                    drawn=tuple(clips[index].index for index in indices),
                 )
         raise SetAside(
             Reason.NO_ARRANGEMENT,

@@ -264,10 +264,10 @@ def located_objects(sentence: Span) -> list[LocatedObject]:
     """Return the clear positions in a sentence with the objects there."""
     located: list[LocatedObject] = []
     camera = camera_tokens(sentence)
-    place = sentence.start
-    while place < sentence.end:
-        token = sentence.doc[place]
-        place += 1
+    position = sentence.start
+    while position < sentence.end:
+        token = sentence.doc[position]
+        position += 1
         if token.i in camera:
             continue
         located += _shown_in(token)
@@ -279,7 +279,7 @@ def located_objects(sentence: Span) -> list[LocatedObject]:
         location = sentence.doc[token.i : end].text.lower().strip()
         objects = _objects_positions(token, end, sentence)
         located += [LocatedObject(location=location, object=name_of(noun)) for noun in objects]
-        place = max(place, end)
+        position = max(position, end)
     return located
 
 
@@ -299,42 +299,42 @@ def _place_end(token: Token, sentence: Span) -> int | None:
     """Return the end of a location such as "in the upper left corner of the frame" that starts here."""
     if token.lower_ not in _PREPOSITIONS:
         return None
-    doc, place = sentence.doc, token.i + 1
+    doc, end = sentence.doc, token.i + 1
     words: set[str] = set()
     determined = False
-    while place < sentence.end:
-        word = doc[place].lower_
-        if word in _PLACES and (doc[place].pos_ != "VERB" or doc[place - 1].lower_ == "-"):
+    while end < sentence.end:
+        word = doc[end].lower_
+        if word in _PLACES and (doc[end].pos_ != "VERB" or doc[end - 1].lower_ == "-"):
             words.add(word)
         elif word in _SKIPPED:
             determined = determined or word in {"the", "its", "his", "her", "their"}
         else:
             break
-        place += 1
+        end += 1
     if not words or not determined:
         return None
-    while doc[place - 1].lower_ in {"-", ",", "the"}:
-        place -= 1
-    in_hand = doc[place - 1].lower_ == "hand"
-    following = doc[place] if place < sentence.end else None
+    while doc[end - 1].lower_ in {"-", ",", "the"}:
+        end -= 1
+    in_hand = doc[end - 1].lower_ == "hand"
+    following = doc[end] if end < sentence.end else None
     part = following is not None and following.lower_ in _PARTS
     if part:
-        place += 1
+        end += 1
     elif in_hand:
         return None
     elif following is not None and (following.pos_ in {"NOUN", "PROPN"} or following.lower_ in _SIDES):
         return None  # "in the right hand", "on the left bank"
-    of = doc[place] if place < sentence.end else None
+    of = doc[end] if end < sentence.end else None
     owned = of is not None and of.lower_ == "of"
     if _is_direction(token, words, part, owned):
         return None
     if owned and of is not None:
         target = next((child for child in of.rights if child.dep_ == "pobj"), None)
         if target is not None:
-            place = target.i + 1
+            end = target.i + 1
     elif words <= {"front", "rear", "upper", "lower"} and not part:
-        return None if token.lower_ == "from" else place
-    return place
+        return None if token.lower_ == "from" else end
+    return end
 
 
 def _is_direction(token: Token, words: set[str], part: bool, owned: bool) -> bool:

@@ -118,10 +118,10 @@ def phrase_of(token: Token) -> str:
 def with_conjuncts(token: Token) -> list[Token]:
     """Return the token and its conjuncts."""
     tokens = [token]
-    for place in range(_DEEPEST):
-        if place == len(tokens):
+    for index in range(_DEEPEST):
+        if index == len(tokens):
             break
-        tokens += [child for child in tokens[place].rights if child.dep_ in {"conj", "appos"}]
+        tokens += [child for child in tokens[index].rights if child.dep_ in {"conj", "appos"}]
     return tokens
 
 
@@ -213,7 +213,7 @@ def is_negated(token: Token) -> bool:
 
 def camera_tokens(sentence: Span) -> set[int]:
     """Return the indices of tokens that describe camera movement, up to the next clause."""
-    places: set[int] = set()
+    indices: set[int] = set()
     for token in sentence:
         if token.lower_ not in CAMERA_WORDS or token.dep_ in {"pobj", "dobj"}:
             continue
@@ -226,8 +226,8 @@ def camera_tokens(sentence: Span) -> set[int]:
                 word.lower_ in _CLAUSE_ENDS or word.lower_.startswith(("reveal", "show"))
             ):
                 break
-            places.add(word.i)
-    return places
+            indices.add(word.i)
+    return indices
 
 
 def ancestors_of(token: Token) -> Iterator[Token]:

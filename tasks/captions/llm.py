@@ -293,8 +293,8 @@ def shortened(caption: str, most: int) -> str:
         return text if has_text(text) else ""
     cut = text[:most]
     for end in (_SENTENCE_END, _SPACE):
-        places = [match.end() for match in end.finditer(cut)]
+        ends = [match.end() for match in end.finditer(cut)]
         # ending that early would lose most of the caption
-        if places and places[-1] > most // 2:
-            return cut[: places[-1]].strip()
+        if ends and ends[-1] > most // 2:
+            return cut[: ends[-1]].strip()
     return cut

@@ -115,10 +115,10 @@ class AnswerStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 # it stays open, because closing it would release all locks of this process
                 self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        held, place = self._held, int(digest_text(key)[:15], 16)
+        held, digest = self._held, int(digest_text(key)[:15], 16)
         while True:
             try:
-                fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, digest)
                 break
             except OSError as problem:
                 if problem.errno not in (errno.EACCES, errno.EAGAIN):
@@ -128,7 +128,7 @@ class AnswerStore:
         try:
             yield
         finally:
-            fcntl.lockf(held, fcntl.LOCK_UN, 1, place)
+            fcntl.lockf(held, fcntl.LOCK_UN, 1, digest)
 
     def find(self, key: str) -> StoredAnswer | None:
         """Return the answer of a key, or None."""

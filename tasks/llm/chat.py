@@ -92,10 +92,10 @@ class ServerAsking:
 
     async def _work(self, waiting: deque[tuple[int, ChatRequest]]) -> None:
         while waiting:
-            place, first = waiting.popleft()
+            index, first = waiting.popleft()
             request: ChatRequest | None = first
             while request is not None:
-                request = self._on_answer(place, await self._ask(request))
+                request = self._on_answer(index, await self._ask(request))
 
     async def _ask(self, request: ChatRequest) -> ChatAnswer:
         """Return the answer to a request; transient faults are retried within the server's patience."""
@@ -142,7 +142,7 @@ class ServerAsking:
             pass
         except TransientFault as still:
             raise ServerDown(
-                f"model server {self._server.name} at {self._server.base} does not answer: {error}; {still}. "
+                f"{self._server.where} does not answer: {error}; {still}. "
                 "Start it, or wait until it is less busy, then run the same command again: answers received "
                 "so far are stored"
             ) from still

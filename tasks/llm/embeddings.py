@@ -105,7 +105,7 @@ class EmbeddingsClient:
             except _Unavailable as problem:
                 if time.monotonic() + pause > end:
                     raise ServerDown(
-                        f"model server {self.server.name} at {self.server.base} does not answer ({problem}): "
+                        f"{self.server.where} does not answer ({problem}): "
                         "start it, then run the same command again: scores computed so far are stored"
                     ) from problem
             time.sleep(pause)

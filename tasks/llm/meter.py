@@ -167,8 +167,8 @@ class Meter:
             If the count cannot be written; requests are stopped then.
         """
         try:
-            for place, row in enumerate(rows):
-                usd, tokens = (0.0, 0) if place else (held.usd, held.tokens)
+            for index, row in enumerate(rows):
+                usd, tokens = (0.0, 0) if index else (held.usd, held.tokens)
                 self.spending.count(self.name, row, usd, tokens)
         except SetAside as problem:
             self.stop(problem.message)

@@ -28,15 +28,15 @@ def first_share(
         None if the server gave no log probabilities, or none of a word.
     """
     text = "".join(token for token, _ in answer.logprobs)
-    places = [match.end() for match in re.finditer(rf'"{re.escape(key)}"\s*:\s*"\s*', text)]
-    if not places and text.strip(_BEFORE).casefold().startswith(words):
-        places = [len(text) - len(text.lstrip(_BEFORE))]
+    ends = [match.end() for match in re.finditer(rf'"{re.escape(key)}"\s*:\s*"\s*', text)]
+    if not ends and text.strip(_BEFORE).casefold().startswith(words):
+        ends = [len(text) - len(text.lstrip(_BEFORE))]
     end = 0
     for token, chances in answer.logprobs:
         begin, end = end, end + len(token)
         # the last one: a model may quote the form in its reasoning
-        if places and begin <= places[-1] < end:
-            return _share(chances, token[: places[-1] - begin], words)
+        if ends and begin <= ends[-1] < end:
+            return _share(chances, token[: ends[-1] - begin], words)
     return None
 
 

@@ -90,7 +90,7 @@ class PrintedPrompt(Frozen):
         if start < 0:
             return ""
         body = text[start if self.keep_begin else start + len(self.begin) :]
-        stops = [place for end in self.ends if (place := body.find(end)) >= 0]
+        stops = [index for end in self.ends if (index := body.find(end)) >= 0]
         if self.ends and not stops:
             return ""
         body = body[: min(stops)] if stops else body
@@ -212,8 +212,8 @@ def take_prompts(path: Path) -> Taken:
     except (OSError, UnicodeDecodeError) as problem:
         raise UserInputError(f"{path}: it cannot be read: {why_unread(problem)}") from problem
     # one that cites another names itself first
-    places = [(text.find(paper.title), paper) for paper in _papers().values() if paper.title in text]
-    for _, paper in sorted(places, key=lambda one: one[0]):
+    starts = [(text.find(paper.title), paper) for paper in _papers().values() if paper.title in text]
+    for _, paper in sorted(starts, key=lambda one: one[0]):
         taken = _taken(paper, text)
         if taken.texts or taken.mistakes:
             return taken
@@ -247,11 +247,11 @@ def write_prompts(folder: Path, texts: Mapping[str, str]) -> tuple[int, int]:
     """Write prompts into a folder; return how many were written, and how many existed and stay."""
     written = stayed = 0
     for key, text in texts.items():
-        place = folder / f"{key}.txt"
-        if place.exists():
+        path = folder / f"{key}.txt"
+        if path.exists():
             stayed += 1
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(place, f"{text}\n".encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, f"{text}\n".encode())
         written += 1
     return written, stayed

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from shlex import quote
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.ids import digest_value
@@ -109,12 +110,12 @@ def prompt_text(key: str, own: str | Path | None = None) -> str:
         If the user's cannot be read or cannot replace the built-in one.
     """
     prompt = prompt_catalogue()[key]
-    place = _own_place(key, own)
-    if place is None:
+    path = _own_place(key, own)
+    if path is None:
         return _ours(key)
-    text = _read(place)
+    text = _read(path)
     for mistake in prompt.mistakes(text):
-        raise UserInputError(f"{place}: {mistake}")
+        raise UserInputError(f"{path}: {mistake}")
     return text
 
 
@@ -137,12 +138,12 @@ def own_text(key: str, own: str | Path | None) -> str | None:
     UserInputError
         If it cannot be read or is empty.
     """
-    place = _own_place(key, own)
-    if place is None:
+    path = _own_place(key, own)
+    if path is None:
         return None
-    text = _read(place)
+    text = _read(path)
     if not text:
-        raise UserInputError(f"{place}: {_EMPTY}")
+        raise UserInputError(f"{path}: {_EMPTY}")
     return text
 
 
@@ -168,9 +169,9 @@ def check_prompts(own: str | Path) -> list[str]:
     }
     mistakes: list[str] = []
     if not any(path.is_file() for path in root.rglob("*")):
-        return [f"{root} contains no prompt: `slvmeval prompts {root}` writes the built-in ones"]
-    for place in sorted(path for path in root.rglob("*") if path.is_file()):
-        inner = place.relative_to(root)
+        return [f"{root} contains no prompt: `slvmeval prompts {quote(str(root))}` writes the built-in ones"]
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        inner = path.relative_to(root)
         if any(part.startswith(".") for part in inner.parts):
             continue
         key = inner.with_suffix("").as_posix()
@@ -182,9 +183,9 @@ def check_prompts(own: str | Path) -> list[str]:
             mistakes.append(f"{inner}: there is no such prompt{hint}")
             continue
         try:
-            text = _read(place)
+            text = _read(path)
         except UserInputError as problem:
-            mistakes.append(str(problem).replace(str(place), str(inner)))
+            mistakes.append(str(problem).replace(str(path), str(inner)))
             continue
         # a whole text has no placeholders, and neither has a description
         prompt = known.get(key) or known[f"{DESCRIPTIONS}/color"]
@@ -213,8 +214,8 @@ def own_prompts(own: str | Path | None) -> dict[str, str]:
         return {}
     root = _folder(own)
     texts = {
-        place.relative_to(root).with_suffix("").as_posix(): _read(place)
-        for place in sorted(root.glob(f"*/*{_SUFFIX}"))
+        path.relative_to(root).with_suffix("").as_posix(): _read(path)
+        for path in sorted(root.glob(f"*/*{_SUFFIX}"))
     }
     known = prompt_catalogue()
     return {key: text for key, text in texts.items() if key not in known or text != _ours(key)}
@@ -287,22 +288,22 @@ def _ours(key: str) -> str:
 def _folder(own: str | Path) -> Path:
     root = Path(own)
     if not root.is_dir():
-        raise UserInputError(f"{own} is not a folder: `slvmeval prompts {own}` makes one")
+        raise UserInputError(f"{own} is not a folder: `slvmeval prompts {quote(str(own))}` makes one")
     return root
 
 
 def _own_place(key: str, own: str | Path | None) -> Path | None:
     if not own:
         return None
-    place = _folder(own) / f"{key}{_SUFFIX}"
-    return place if place.is_file() else None
+    path = _folder(own) / f"{key}{_SUFFIX}"
+    return path if path.is_file() else None
 
 
-def _read(place: Path) -> str:
+def _read(path: Path) -> str:
     try:
-        return read_regular_text(place).strip()
+        return read_regular_text(path).strip()
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place}: it cannot be read: {why_unread(problem)}") from problem
+        raise UserInputError(f"{path}: it cannot be read: {why_unread(problem)}") from problem
 
 
 def _hint(inner: Path, known: Collection[str], areas: Collection[str]) -> str:

@@ -101,13 +101,13 @@ def ask_questions(
 
     def every_one_rejected(count: int) -> PrerequisiteError:
         return PrerequisiteError(
-            f"model server {server.name} at {server.base} rejected all {count} {topic} for the same reason: "
+            f"{server.where} rejected all {count} {topic} for the same reason: "
             f"{next(iter(refusals))}. If it does not support a field, {advice}"
         )
 
-    def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
+    def on_answer(index: int, answer: ChatAnswer) -> ChatRequest | None:
         nonlocal answered
-        question = questions[place]
+        question = questions[index]
         question.answers.append(answer)
         if answer.error is not None:
             refused = answer.failure is Failure.REFUSED

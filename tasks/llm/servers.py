@@ -6,8 +6,10 @@ import json
 import logging
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -77,6 +79,23 @@ class ChatServer(Frozen):
     token_limit: str = "max_completion_tokens"
     #: Folder of the batches of a model without a server.
     offline: Path | None = None
+    #: File of the store that announces the address; None for one that was given or is in the profile.
+    announced: Path | None = None
+
+    @property
+    def where(self) -> str:
+        """The server's name and address for messages."""
+        named = "" if is_address(self.name) else f"{self.name} at "
+        return f"model server {named}{self.base}"
+
+    @property
+    def correction(self) -> str:
+        """What to do about a wrong address, which follows from where it was found."""
+        if is_address(self.name):
+            return "give another address, where the command or its file of settings names this one"
+        if self.announced is not None:
+            return f"remove {self.announced}, which announces it, if its job has ended"
+        return f"change {entry_of(self.name)} in the profile"
 
     @property
     def base(self) -> str:
@@ -124,7 +143,7 @@ PROVIDERS: Mapping[str, ChatServer] = {
 
 @dataclass(frozen=True)
 class Servers:
-    """Finds servers by name: in the profile, else among those announced in the store.
+    """Finds servers by name: in the profile, else among those announced in the store; or by an address.
 
     ``openai``, ``anthropic`` and ``google`` are the providers' own servers if neither defines them.
     """
@@ -146,6 +165,8 @@ class Servers:
             if entry.url != OFFLINE or self.store is None:
                 return server
             return server.model_copy(update={"offline": batches_folder(self.store, name)})
+        if is_address(name):
+            return ChatServer(name=name, url=name, model=model)
         announced = None if self.store is None else self.store / "servers" / f"{name}.json"
         if announced is not None and announced.is_file():
             try:
@@ -156,15 +177,22 @@ class Servers:
                     f"{announced} does not have the address of model server {name} ({why}): start it "
                     "again, or name it in the profile"
                 ) from problem
-            return ChatServer(name=name, url=announcement.url, key=announcement.key, model=model)
+            found = ChatServer(name=name, url=announcement.url, key=announcement.key, model=model)
+            return found.model_copy(update={"announced": announced})
         if name in PROVIDERS:
             return PROVIDERS[name].model_copy(update={"model": model})
         others = f" (it has {', '.join(sorted(self.named))})" if self.named else ""
         of = f", for {model}," if model else ""
         raise PrerequisiteError(
             f"model server {name!r}{of} is not in the profile{others}. Start one "
-            f"(see `slvmeval serve-llm --help`), and add at the end of the profile:\n{profile_lines(name)}"
+            f"(see `slvmeval serve-llm --help`), and give its address (http://…) or add at "
+            f"the end of the profile:\n{profile_lines(name)}"
         )
+
+
+def is_address(name: str) -> bool:
+    """Return whether a server is not named, but given by its address."""
+    return name.startswith(("http://", "https://"))
 
 
 def toml_key(name: str) -> str:
@@ -221,12 +249,25 @@ class HttpStatus(OSError):
 
 def json_client(server: ChatServer) -> httpx2.Client:
     """Return a client for :func:`ask_json`; a proxy of the environment does not lead to near servers."""
-    return httpx2.Client(
-        trust_env=not is_near(server.url),
-        follow_redirects=False,
-        # nobody closes the client
-        limits=httpx2.Limits(max_keepalive_connections=0),
-    )
+    # nobody closes the client
+    return httpx2.Client(**client_options(server), limits=httpx2.Limits(max_keepalive_connections=0))
+
+
+def client_options(server: ChatServer) -> dict[str, Any]:
+    """Return the options of every HTTP client for a server."""
+    return {
+        # the environment's proxy does not lead to servers of the local network
+        "trust_env": not is_near(server.url),
+        # a key in a header of the provider's own would go along to another host
+        "follow_redirects": False,
+        "verify": _tls(),
+    }
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return the trust in certificates that all clients share: to read the authorities takes 16 ms."""
+    return httpx2.create_ssl_context()
 
 
 def ask_json(
@@ -314,7 +355,7 @@ def require_videos(server: ChatServer) -> None:
     """Raise UserInputError for a server whose interface takes no videos: Anthropic's, and OpenAI's own."""
     if server.provider == "anthropic" or urlsplit(server.url).hostname == "api.openai.com":
         raise UserInputError(
-            f"{server.model}: frames_as=video sends videos, and model server {server.name} at {server.base} "
+            f"{server.model}: frames_as=video sends videos, and {server.where} "
             "takes images only: write frames_as=images, or name a server that takes videos (vLLM, Google's)"
         )
 
@@ -338,7 +379,7 @@ def check_server(server: ChatServer) -> None:
     """
     if server.offline is not None:
         return
-    where = f"model server {server.name} at {server.base}"
+    where = server.where
     need_library(server.provider)
     try:
         models = _models_like(server)
@@ -359,7 +400,7 @@ def check_server(server: ChatServer) -> None:
     except (OSError, ValueError) as problem:
         raise PrerequisiteError(
             f"{where} does not answer as expected ({why(problem)}): start it (`slvmeval serve-llm --help`), "
-            f"or change {entry_of(server.name)} in the profile"
+            f"or {server.correction}"
         ) from problem
     if server.model not in models:
         raise no_such_model(server, models)
@@ -372,7 +413,7 @@ WITHOUT_LIST = frozenset({404, 405, 501})
 def quota_used_up(server: ChatServer, text: str = "") -> QuotaUsedUp:
     """Return the error for a server whose account has no credit or quota left."""
     return QuotaUsedUp(
-        f"the quota of model server {server.name} at {server.base} is used up{text}: add credit or raise the "
+        f"the quota of {server.where} is used up{text}: add credit or raise the "
         "limit there, or wait until it is renewed, then run the same command again: answers received so far "
         "are stored"
     )
@@ -417,9 +458,10 @@ def told_by(text: str) -> str:
 def refused_key(server: ChatServer, said: str = "") -> NotAllowed:
     """Return the error for a server that refuses the key; `said` are its words, in brackets."""
     given = "none was given" if server.secret() is None else "it is wrong or may not use this model"
+    entry = "an entry of model_servers" if is_address(server.name) else entry_of(server.name)
     return NotAllowed(
-        f"model server {server.name} at {server.base} refused the key ({given}){_in_words(said)}: set "
-        f"key_variable of {entry_of(server.name)} in the profile to the variable that contains it"
+        f"{server.where} refused the key ({given}){_in_words(said)}: set key_variable of {entry} in the "
+        "profile to the variable that contains it"
     )
 
 
@@ -430,7 +472,8 @@ def _in_words(said: str) -> str:
 def no_such_model(server: ChatServer, models: list[str] | None = None, said: str = "") -> NotAllowed:
     """Return the error for a server that lacks the model; `said` are its words, in brackets."""
     has = "" if models is None else f"; it has {', '.join(models) or 'none'}"
+    remedy = f"set its name there in {entry_of(server.name)} (model = …)"
     return NotAllowed(
-        f"model server {server.name} at {server.base} does not serve {server.model}{has}{_in_words(said)}: "
-        f"serve that model, or set its name there in {entry_of(server.name)} (model = …)"
+        f"{server.where} does not serve {server.model}{has}{_in_words(said)}: serve that model, or "
+        f"{'name one that it has' if is_address(server.name) else remedy}"
     )

@@ -337,17 +337,17 @@ def load_prices(path: str | None = None) -> Prices:
     return own.model_copy(update={"source": source, "package": True})
 
 
-def _read_prices(place: Path) -> Prices:
+def _read_prices(path: Path) -> Prices:
     try:
-        return Prices.model_validate(tomllib.loads(read_regular_text(place)))
+        return Prices.model_validate(tomllib.loads(read_regular_text(path)))
     except OSError as problem:
-        raise UserInputError(f"prices: {place} cannot be read: {problem.strerror}") from problem
+        raise UserInputError(f"prices: {path} cannot be read: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"prices: {place} is not TOML: {problem}") from problem
+        raise UserInputError(f"prices: {path} is not TOML: {problem}") from problem
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise UserInputError(f"prices: {place}: {key}: {value_problem(first)}") from problem
+        raise UserInputError(f"prices: {path}: {key}: {value_problem(first)}") from problem
 
 
 def usage_fields(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class VlmModel(Frozen):
     model
         Id of the model at the server.
     server
-        Name of the server in the profile's ``[model_servers]``.
+        Name of the server in the profile's ``[model_servers]``, or its address.
     address_in_key
         Whether the server's address is part of the settings, so that another server's answers are others.
     context_tokens, answer_tokens

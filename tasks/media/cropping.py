@@ -45,13 +45,13 @@ class Crop:
         return width - width % step, height - height % step_down
 
 
-def matroska_crop(path: Path, place: int) -> Crop | None:
+def matroska_crop(path: Path, index: int) -> Crop | None:
     """Return the crop of a Matroska file's video track, counted from 0 among those."""
     with path.open("rb") as file:
         for segment in _elements(file, (0, path.stat().st_size), _SEGMENT):
             for tracks in _elements(file, segment, _TRACKS):
                 videos = [t for t in _elements(file, tracks, _TRACK) if _is_video(file, t)]
-                for video in _elements(file, videos[place], _VIDEO) if place < len(videos) else ():
+                for video in _elements(file, videos[index], _VIDEO) if index < len(videos) else ():
                     sides = {
                         name: next((_number(file, part) for part in _elements(file, video, id_)), 0)
                         for id_, name in _PIXEL_CROP.items()

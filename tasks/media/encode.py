@@ -264,19 +264,19 @@ class UnitFile:
             self._container.seek(first * self._ticks, stream=self.stream)
             self._packets = self._container.demux(self.stream)
             self._next = first
-        for place in range(first, first + count):
+        for index in range(first, first + count):
             packet = next(self._packets, None)
             if (
                 packet is None
-                or packet.pts != place * self._ticks
-                or (place == first and not packet.is_keyframe)
+                or packet.pts != index * self._ticks
+                or (index == first and not packet.is_keyframe)
             ):
                 self._packets = None
                 raise IntegrityError(
-                    f"{self.path} does not give frame {place} of a unit that begins at frame {first}: "
+                    f"{self.path} does not give frame {index} of a unit that begins at frame {first}: "
                     "remove it and materialise again"
                 )
-            self._next = place + 1
+            self._next = index + 1
             yield packet
 
 

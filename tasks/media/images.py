@@ -111,13 +111,13 @@ def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[
         yield from enumerate(video.packets())
         return
     video.container.seek(plan.seek_before(first), stream=video.stream)
-    place = -1
+    index = -1
     for packet in video.packets():
-        place = int(np.argmax(plan.pts == packet.pts)) if place < 0 else place + 1
-        if place > first:  # the seek went too far: read from the start
+        index = int(np.argmax(plan.pts == packet.pts)) if index < 0 else index + 1
+        if index > first:  # the seek went too far: read from the start
             break
-        yield place, packet
-        if place == first:
+        yield index, packet
+        if index == first:
             yield from enumerate(video.packets(), first + 1)
             return
     with open_video(video.path) as again:

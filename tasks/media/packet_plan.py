@@ -194,9 +194,9 @@ class Proof:
         keys = self._keys
         if not self._reader.leading and (np.minimum.accumulate(pts[::-1])[::-1][keys] < pts[keys]).any():
             raise NotProvable("a picture is shown before the key frame that it follows (open GOP)")
-        place = np.empty(len(shown), dtype=np.int64)
-        place[shown] = np.arange(len(shown))
-        if not sorted_by_buffer(place, self._reader.reorder):
+        index = np.empty(len(shown), dtype=np.int64)
+        index[shown] = np.arange(len(shown))
+        if not sorted_by_buffer(index, self._reader.reorder):
             raise NotProvable("pictures are reordered further than the stream says")
         self.chooser.add(pts[shown] + self._video.offset, shown + start)
         # Only now it is known how long the last picture of the section before is shown.
@@ -225,11 +225,11 @@ class Proof:
         self._settle(self._ended, len(self.pts))
 
 
-def sorted_by_buffer(place: NDArray[np.int64], size: int) -> bool:
+def sorted_by_buffer(index: NDArray[np.int64], size: int) -> bool:
     """Return whether a reorder buffer of ``size`` pictures sorts them, as the decoder's output does."""
     held: list[int] = []
     following = 0
-    for p in place.tolist():
+    for p in index.tolist():
         heappush(held, p)
         if len(held) > size:
             if heappop(held) != following:

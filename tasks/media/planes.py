@@ -134,17 +134,17 @@ def planes_to_rgb(planes: Planes, color: ColorSpec) -> Rgb:
     luma = np.empty((height // 2, 2, width // 2, 2), np.int32)
     total = np.empty_like(luma)
     offset = _HALF - k.luma_offset * k.luma_gain
-    for place in range(count):
-        np.multiply(views.y[place].reshape(luma.shape), np.int32(k.luma_gain), out=luma, dtype=np.int32)
+    for index in range(count):
+        np.multiply(views.y[index].reshape(luma.shape), np.int32(k.luma_gain), out=luma, dtype=np.int32)
         luma += offset
-        u = views.u[place].astype(np.int32) - 128
-        v = views.v[place].astype(np.int32) - 128
+        u = views.u[index].astype(np.int32) - 128
+        v = views.v[index].astype(np.int32) - 128
         for channel in range(3):
             part = u * k.from_u[channel] + v * k.from_v[channel]
             np.add(luma, part[:, None, :, None], out=total)
             np.right_shift(total, _PLACES, out=total)
             np.clip(total, 0, 255, out=total)
-            rgb[place, :, :, channel] = total.reshape(height, width)
+            rgb[index, :, :, channel] = total.reshape(height, width)
     return rgb
 
 
@@ -170,15 +170,15 @@ def rgb_to_planes(rgb: Rgb, color: ColorSpec) -> Planes:
     luma_offset = _HALF + (k.luma_offset << _PLACES)
     # the sum of four pixels has two more binary places
     chroma_offset = (128 << (_PLACES + 2)) + (1 << (_PLACES + 1))
-    for place in range(count):
-        channels = [rgb[place, :, :, channel].astype(np.int32) for channel in range(3)]
+    for index in range(count):
+        channels = [rgb[index, :, :, channel].astype(np.int32) for channel in range(3)]
         luma = channels[0] * k.to_y[0]
         luma += channels[1] * k.to_y[1]
         luma += channels[2] * k.to_y[2]
         luma += luma_offset
         luma >>= _PLACES
         np.clip(luma, 0, 255, out=luma)
-        views.y[place] = luma
+        views.y[index] = luma
         sums = [
             channel[0::2, 0::2] + channel[0::2, 1::2] + channel[1::2, 0::2] + channel[1::2, 1::2]
             for channel in channels
@@ -190,7 +190,7 @@ def rgb_to_planes(rgb: Rgb, color: ColorSpec) -> Planes:
             part += chroma_offset
             part >>= _PLACES + 2
             np.clip(part, 0, 255, out=part)
-            view[place] = part
+            view[index] = part
     return planes
 
 

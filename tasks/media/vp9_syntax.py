@@ -43,8 +43,8 @@ def frame_sizes(data: memoryview) -> list[int]:
         index = 2 + count * width
         if len(data) >= index and data[-index] == last:
             start = len(data) - index
-            places = range(start + 1, start + 1 + count * width, width)
-            sizes = [int.from_bytes(data[place : place + width], "little") for place in places]
+            offsets = range(start + 1, start + 1 + count * width, width)
+            sizes = [int.from_bytes(data[index : index + width], "little") for index in offsets]
             if not all(sizes) or sum(sizes) != start:
                 raise InvalidBitstream("the index of a superframe does not add up")
             return sizes

@@ -27,16 +27,8 @@ PREFIX = "scoring_head."
 def load(path: Path, device: str, **_options: Any) -> AestheticHead:
     """Load the head's weights; the head runs on the CPU, wherever the features come from.
 
-    Parameters
-    ----------
-    path
-        The file, or a folder with it: ``.safetensors``, or ``.pth`` as published, from which only tensors
-        are read.
-
-    Raises
-    ------
-    PrerequisiteError
-        If torch is not installed, or `path` holds no such head.
+    `path` is the file, or a folder with it: ``.safetensors``, or ``.pth`` as published, from which only
+    tensors are read; see also :func:`~tasks.models.loaders.load_model`.
     """
     what = "the head of the aesthetic predictor"
     weights = weights_in(path, what)

@@ -31,39 +31,16 @@ from tasks.models.base import OutOfMemory
 from tasks.models.clip_server.encoder import ClipEncoder, Parts, Rows
 from tasks.models.clip_server.loaders import load_transformers
 from tasks.models.residence import Batches
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import library, loading, memory_errors, torch_dtype
 
 #: Pictures per batch; halved when the device runs out of memory.
 BATCH = 32
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> LoadedClip:
-    """Load the checkpoint in a folder, without network access.
-
-    Parameters
-    ----------
-    path
-        The checkpoint's folder, with ``config.json``, weights, tokenizer and ``preprocessor_config.json``.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or transformers are not installed, or the folder holds no such checkpoint.
-    """
+    """Load the checkpoint in a folder; see :func:`~tasks.models.loaders.load_model`."""
     torch_dtype(dtype)
-    prepare_torch()
-    try:
-        from transformers.utils import logging
-    except ImportError as problem:
-        raise PrerequisiteError("a CLIP needs transformers: `make env-models`") from problem
-
-    logging.disable_progress_bar()
+    library("transformers")
     with loading(path, "a CLIP"):
         return LoadedClip(load_transformers(str(path), device, dtype), device, dtype)
 
@@ -172,7 +149,7 @@ class ServedClip:
             return ServedModel.model_validate(models[self.server.model])
         except (KeyError, TypeError, ValidationError) as problem:
             raise PrerequisiteError(
-                f"model server {self.server.name} at {self.server.base} is not a CLIP server like "
+                f"{self.server.where} is not a CLIP server like "
                 "tasks/models/clip_server: start that one, see docs/scorers.md"
             ) from problem
 
@@ -232,7 +209,7 @@ class ServedClip:
             except _Unreachable as problem:
                 if time.monotonic() + pause > end:
                     raise ServerDown(
-                        f"model server {self.server.name} at {self.server.base} does not answer ({problem}): "
+                        f"{self.server.where} does not answer ({problem}): "
                         "start it again, see docs/scorers.md"
                     ) from problem
             time.sleep(pause)
@@ -252,9 +229,7 @@ class ServedClip:
                 raise no_such_model(self.server) from problem
             if problem.code in (502, 503, 504):
                 raise _Unreachable(f"HTTP {problem.code}") from problem
-            message = (
-                f"model server {self.server.name} at {self.server.base} answers HTTP {problem.code}: {reason}"
-            )
+            message = f"{self.server.where} answers HTTP {problem.code}: {reason}"
             if problem.code >= 500:
                 # only this request failed: the next one may succeed
                 raise RuntimeError(message) from problem

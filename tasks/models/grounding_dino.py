@@ -3,73 +3,24 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import Box, Detector
 from tasks.models.texts import fitting_words, has_words
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
-
-#: Classes of this kind: the text goes in as one string that ends with a full stop.
-MODEL_TYPES = ("grounding-dino", "mm-grounding-dino")
+from tasks.models.torch_model import TransformersModel, memory_errors, prepare_torch
 
 
-def load(path: Path, device: str, dtype: str = "float32") -> GroundingDino:
-    """Load the checkpoint in a folder, without network access.
+class GroundingDino(TransformersModel, Detector):
+    """A loaded Grounding DINO; published figures are for ``float32``."""
 
-    Pictures are preprocessed by Pillow, not by torchvision, so that the input is the same on every machine.
-
-    Parameters
-    ----------
-    path
-        The checkpoint's folder, with ``config.json``, weights, tokenizer and ``preprocessor_config.json``.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation. Published figures are for ``float32``.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or transformers are not installed, or the folder holds no such checkpoint.
-    """
-    wanted = torch_dtype(dtype)
-    from transformers import AutoModelForZeroShotObjectDetection, AutoProcessor
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    with loading(path, "Grounding DINO"):
-        model = AutoModelForZeroShotObjectDetection.from_pretrained(path, local_files_only=True, dtype=wanted)
-        processor = AutoProcessor.from_pretrained(path, local_files_only=True, backend="pil")
-    if model.config.model_type not in MODEL_TYPES:
-        raise PrerequisiteError(
-            f"{path} holds a {model.config.model_type!r} model, this loader accepts "
-            f"{' and '.join(MODEL_TYPES)}: another detector needs a small class, see docs/models.md"
-        )
-    return GroundingDino(model.to(device).eval(), processor, device, dtype)
-
-
-class GroundingDino(Detector):
-    """A loaded model and its processor.
-
-    Attributes
-    ----------
-    device, dtype
-        Its device, and the dtype of its computation.
-    """
-
-    def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
-        self._model, self._processor = model, processor
-        self.device, self.dtype = device, dtype
-        self._most_tokens = int(model.config.max_text_len)
+    what = "Grounding DINO"
+    model_class = "AutoModelForZeroShotObjectDetection"
+    #: The text goes in as one string that ends with a full stop.
+    model_types = ("grounding-dino", "mm-grounding-dino")
 
     def phrase(self, text: str) -> str:
         """Return a text as the model expects it: lower case, one phrase, ending with a full stop.
@@ -81,7 +32,7 @@ class GroundingDino(Detector):
         if not has_words(one):
             return ""
         tokenizer = self._processor.tokenizer
-        limit = self._most_tokens
+        limit = int(self._model.config.max_text_len)
 
         def fits(words: str) -> bool:
             # silences the tokenizer's warning about texts that are too long
@@ -90,24 +41,10 @@ class GroundingDino(Detector):
         return f"{fitting_words(one, fits)}."
 
     def find(self, rgb: Planes, phrase: str, box_threshold: float, text_threshold: float) -> list[list[Box]]:
-        """Return the boxes of the objects that `phrase` names in each picture, the best first.
+        """Return the boxes of the objects that `phrase` names in each picture; see :meth:`Detector.find`.
 
         Boxes are clipped to the picture. A box that matches no word of the phrase (only a full stop or a
         special token) is dropped.
-
-        Parameters
-        ----------
-        rgb
-            Pictures ``(n, H, W, 3)`` uint8.
-        phrase
-            The object's name; see :meth:`phrase`.
-        box_threshold, text_threshold
-            Minimum score of a box, and of a word of the phrase in it.
-
-        Raises
-        ------
-        OutOfMemory
-            If the pictures do not fit into the device's memory at once.
         """
         text = self.phrase(phrase)
         count, height, width, _ = rgb.shape
@@ -172,3 +109,6 @@ def kept_boxes(
         if right > left and bottom > top:
             boxes.append(Box(left=left, top=top, right=right, bottom=bottom, score=float(score), label=label))
     return sorted(boxes, key=lambda box: -box.score)
+
+
+load = GroundingDino.load

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from storage_schemas.checksum_cache import remembered_digests
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, UserInputError
@@ -36,10 +36,6 @@ from tasks.models.registry import (
     unknown_model,
 )
 from tasks.models.residence import residence
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Prefix of the names of background image sets: ``backgrounds:nature-dataset``.
 BACKGROUNDS = "backgrounds:"

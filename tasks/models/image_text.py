@@ -13,14 +13,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.llm.exchange import Sampling
 from tasks.models.residence import Batches
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import TransformersModel, loading, memory_errors, prepare_torch
 
 log = logging.getLogger(__name__)
 
@@ -128,64 +128,32 @@ def _json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def load(path: Path, device: str, dtype: str = "bfloat16") -> ImageTextModel:
-    """Load the checkpoint in a folder, without network access and without code of its own.
-
-    Parameters
-    ----------
-    path
-        The checkpoint's folder, with ``config.json``, weights, tokenizer and processor.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype, or a model of another kind.
-    PrerequisiteError
-        If torch or transformers are not installed, or the folder is incomplete.
-    """
-    wanted = torch_dtype(dtype)
-    check_checkpoint(path)
-    from transformers import AutoModelForImageTextToText, AutoProcessor
-    from transformers.utils import logging as library_logging
-
-    library_logging.disable_progress_bar()
-    here = {"local_files_only": True, "trust_remote_code": False}
-    with loading(path, "an image-text-to-text model"):
-        processor = AutoProcessor.from_pretrained(path, **here)
-        model, report = AutoModelForImageTextToText.from_pretrained(
-            path, dtype=wanted, output_loading_info=True, **here
-        )
-    lacking = sorted(map(str, report["missing_keys"])) + sorted(map(str, report["mismatched_keys"]))
-    if lacking:
-        # transformers would initialise them randomly
-        raise PrerequisiteError(
-            f"{path} is incomplete: its weights lack {lacking[0]}. Check it with `slvmeval list "
-            "models --deep`"
-        )
-    loaded = ImageTextModel(model.to(device).eval(), processor, device, dtype)
-    with loading(path, "a model that takes several pictures in a chat"):
-        loaded.image_tokens(64, 64)
-    return loaded
-
-
-class ImageTextModel:
+class ImageTextModel(TransformersModel):
     """A loaded model and its processor.
 
     Attributes
     ----------
-    device, dtype
-        Its device, and the dtype of its computation.
     positions
         Maximum number of tokens of a chat with its answer; None if its configuration does not say.
     """
 
+    what = "an image-text-to-text model"
+    model_class = "AutoModelForImageTextToText"
+    backend = None
+    whole = True
+    usual_dtype = "bfloat16"
+
+    @classmethod
+    def load(cls, path: Path, device: str, dtype: str | None = None) -> Self:
+        """Load the checkpoint in a folder, which must take several pictures in a chat."""
+        check_checkpoint(path)
+        loaded = super().load(path, device, dtype)
+        with loading(path, "a model that takes several pictures in a chat"):
+            loaded.image_tokens(64, 64)
+        return loaded
+
     def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
-        self._model, self._processor = model, processor
-        self.device, self.dtype = device, dtype
+        super().__init__(model, processor, device, dtype)
         self._tokenizer = processor.tokenizer
         # generation continues at the right
         self._tokenizer.padding_side = "left"
@@ -359,3 +327,6 @@ def _special_tokens(tokenizer: Any, processor: Any) -> list[str]:
     added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     marks = {str(getattr(processor, name, None) or "") for name in ("image_token", "video_token")}
     return sorted((added | set(tokenizer.all_special_tokens) | marks) - {""})
+
+
+load = ImageTextModel.load

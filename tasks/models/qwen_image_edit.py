@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.errors import UserInputError
 from storage_schemas.frames import Planes
 from tasks.models.base import ImageEditor
-from tasks.models.torch_model import dtype_on, loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import as_bytes, dtype_on, load_pipeline, memory_errors, prepare_torch
 
 #: Working memory of one picture in addition to the weights, bytes: an estimate for bfloat16, where the
 #: reference picture has a megapixel whatever the frame's size. Not measured with the real weights.
@@ -31,16 +31,12 @@ Offload = Literal["auto", "always", "never"]
 def load(
     path: Path, device: str, dtype: str = "bfloat16", step_cache: float = 0.0, offload: Offload = "auto"
 ) -> QwenImageEditor:
-    """Load the checkpoint in a folder, without network access.
+    """Load the pipeline in a folder; see :func:`~tasks.models.loaders.load_model`.
 
     Loading needs main memory for all weights: 58 GB in bfloat16.
 
     Parameters
     ----------
-    path
-        The checkpoint's folder, with ``model_index.json``.
-    device
-        ``cpu`` or ``cuda``.
     dtype
         ``bfloat16`` or ``float32``, of weights and computation on a GPU; on the CPU it is ``float32``.
     step_cache
@@ -50,19 +46,12 @@ def load(
     offload
         Whether the parts stay in main memory and each moves to the GPU only while it runs: ``auto`` if the
         GPU cannot hold all of them. It costs time and by design changes no pixel.
-
-    Raises
-    ------
-    UserInputError
-        For an invalid option.
-    PrerequisiteError
-        If torch or diffusers are not installed, or the folder holds no such checkpoint.
     """
     if not 0 <= step_cache < 1:
         raise UserInputError(f"step_cache is {step_cache}: give 0 (off) or a threshold below 1")
-    torch_dtype(dtype, DTYPES)  # also an unsuitable one on the CPU is an error
-    dtype = dtype_on(device, dtype)
-    pipeline = _read(path, torch_dtype(dtype))
+    dtype = dtype_on(device, dtype, DTYPES)
+    what = "the pipeline of an image editor (QwenImageEditPlusPipeline)"
+    pipeline = load_pipeline(path, "QwenImageEditPlusPipeline", what, dtype)
     torch = prepare_torch()
     weights = _weights(pipeline)
     offloaded = device != "cpu" and (
@@ -102,30 +91,12 @@ class QwenImageEditor(ImageEditor):
     def edit(
         self, rgb: Planes, instruction: str, negative: str, seed: int, steps: int, guidance: float
     ) -> Planes:
-        """Return the edited picture, ``(H, W, 3)`` uint8, in the same size.
+        """Return the edited picture; see :meth:`ImageEditor.edit`.
 
-        An unsupported size is padded by reflection at the right and bottom, and cropped afterwards.
-
-        Parameters
-        ----------
-        rgb
-            The picture, ``(H, W, 3)`` uint8.
-        instruction, negative
-            What to do, and what the result should not show; an empty `negative` becomes a blank, since
-            without one the pipeline turns guidance off.
-        seed
-            Seed of the generator, which is on the CPU whatever the device.
-        steps
-            Number of denoising steps, 2 or more: the schedule of one step divides by zero.
-        guidance
-            Weight of the instruction (``true_cfg_scale``); 1 turns guidance off and halves the time.
-
-        Raises
-        ------
-        OutOfMemory
-            If one picture does not fit into the device's memory.
-        PrerequisiteError
-            If the model returns NaN, as a damaged checkpoint or an unsuitable dtype can cause.
+        An unsupported size is padded by reflection at the right and bottom, and cropped afterwards. An empty
+        `negative` becomes a blank, since without one the pipeline turns guidance off; a `guidance`
+        (``true_cfg_scale``) of 1 turns it off and halves the time. The seed's generator is on the CPU
+        whatever the device. `steps` is 2 or more: the schedule of one step divides by zero.
         """
         from PIL import Image
 
@@ -145,13 +116,8 @@ class QwenImageEditor(ImageEditor):
                 generator=torch.Generator("cpu").manual_seed(seed),
                 output_type="np",
             ).images[0]
-        if not np.isfinite(edited).all():
-            raise PrerequisiteError(
-                "the image editor returned NaN: check its files with `slvmeval list models "
-                "--deep`, or set the parameter dtype to float32"
-            )
         height, width, _ = rgb.shape
-        return np.rint(edited[:height, :width] * 255).astype(np.uint8)
+        return as_bytes(edited, "the image editor")[:height, :width]
 
     @contextmanager
     def _fresh_cache(self) -> Iterator[None]:
@@ -172,20 +138,6 @@ def pad_to_multiple(rgb: Planes, multiple: int) -> Planes:
     height, width, _ = rgb.shape
     below, right = -height % multiple, -width % multiple
     return np.pad(rgb, ((0, below), (0, right), (0, 0)), mode="reflect")
-
-
-def _read(path: Path, dtype: Any) -> Any:
-    """Load the pipeline of a folder on the CPU, without progress output."""
-    from diffusers import QwenImageEditPlusPipeline
-    from diffusers.utils import logging as diffusers_logging
-    from transformers.utils import logging as transformers_logging
-
-    diffusers_logging.disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    with loading(path, "the pipeline of an image editor (QwenImageEditPlusPipeline)"):
-        pipeline = QwenImageEditPlusPipeline.from_pretrained(path, local_files_only=True, dtype=dtype)
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
 
 
 def _weights(pipeline: Any) -> int:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import FlowModel
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype, weights_in
+from tasks.models.torch_model import library, loading, memory_errors, prepare_torch, torch_dtype, weights_in
 
 #: RAFT compares features at an eighth of the size, halved three times.
 _EIGHTH = 8
@@ -25,31 +24,15 @@ _MIN_SIDE = 128
 def load(path: Path, device: str, dtype: str = "float32") -> Raft:
     """Load the weights in a file, or in a folder with one file; which of the two networks it is, they show.
 
-    Parameters
-    ----------
-    path
-        A ``.pth`` file, from which only tensors are read, or a ``.safetensors`` file.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or torchvision are not installed, or `path` holds no such weights.
+    `path` is a ``.pth`` file, from which only tensors are read, or a ``.safetensors`` file; see also
+    :func:`~tasks.models.loaders.load_model`.
     """
     wanted = torch_dtype(dtype)
     weights = weights_in(path, "RAFT")
-    try:
-        from torchvision.models.optical_flow import raft_large, raft_small
-    except ImportError as problem:
-        raise PrerequisiteError("optical flow by RAFT needs torchvision: `make env-models`") from problem
-    make = raft_large if any(name.startswith("mask_predictor.") for name in weights) else raft_small
+    networks = library("torchvision.models.optical_flow")
+    large = any(name.startswith("mask_predictor.") for name in weights)
     with loading(path, "RAFT"):
-        model = make(weights=None, progress=False)
+        model = (networks.raft_large if large else networks.raft_small)(weights=None, progress=False)
         model.load_state_dict(weights)
         return Raft(model.to(device, wanted).eval(), device, dtype)
 

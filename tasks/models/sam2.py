@@ -2,72 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import Segmenter
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
-
-#: Published checkpoints are saved as the video model, which contains the one for pictures.
-MODEL_TYPES = ("sam2", "sam2_video")
+from tasks.models.torch_model import TransformersModel, memory_errors, prepare_torch
 
 
-def load(path: Path, device: str, dtype: str = "float32") -> Sam2:
-    """Load the checkpoint in a folder, without network access.
+class Sam2(TransformersModel, Segmenter):
+    """A loaded SAM 2."""
 
-    Parameters
-    ----------
-    path
-        The checkpoint's folder, with ``config.json``, weights and the processor's files.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or transformers are not installed, or the folder holds no such checkpoint.
-    """
-    wanted = torch_dtype(dtype)
-    try:
-        from transformers import AutoConfig, Sam2Model, Sam2Processor
-        from transformers.utils import logging
-    except ImportError as problem:
-        raise PrerequisiteError("masks by SAM 2 need transformers: `make env-models`") from problem
-
-    logging.disable_progress_bar()
-    with loading(path, "SAM 2"):
-        kind = AutoConfig.from_pretrained(path, local_files_only=True).model_type
-        if kind not in MODEL_TYPES:
-            raise PrerequisiteError(
-                f"{path} holds a {kind!r} model, this loader accepts {' and '.join(MODEL_TYPES)}: another "
-                "segmenter needs a small class, see docs/models.md"
-            )
-        model = Sam2Model.from_pretrained(path, local_files_only=True, dtype=wanted)
-        processor = Sam2Processor.from_pretrained(path, local_files_only=True)
-        return Sam2(model.to(device).eval(), processor, device, dtype)
-
-
-class Sam2(Segmenter):
-    """A loaded model and its processor.
-
-    Attributes
-    ----------
-    device, dtype
-        Its device, and the dtype of its computation.
-    """
-
-    def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
-        self._model, self._processor = model, processor
-        self.device, self.dtype = device, dtype
+    what = "SAM 2"
+    model_class, processor_class = "Sam2Model", "Sam2Processor"
+    backend = None
+    #: Published checkpoints are saved as the video model, which contains the one for pictures.
+    model_types = ("sam2", "sam2_video")
 
     def masks(self, rgb: Planes, corners: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return the mask of the object in each box, one mask a box; see :meth:`Segmenter.masks`."""
@@ -87,3 +37,6 @@ class Sam2(Segmenter):
             )
         found: NDArray[np.bool_] = masks[:, 0].numpy()
         return found
+
+
+load = Sam2.load

@@ -14,7 +14,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.base import Inpainter
 from tasks.models.texts import fitting_words
-from tasks.models.torch_model import dtype_on, loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import as_bytes, dtype_on, load_pipeline, memory_errors, prepare_torch
 
 #: Maximum number of shapes that a process compiles the UNet for: batch sizes times frame sizes.
 GRAPHS = 256
@@ -28,65 +28,46 @@ KEPT_EMBEDDINGS = 256
 
 
 def load(path: Path, device: str, dtype: str = "float16", compile: bool = False) -> StableDiffusionInpainter:
-    """Load the checkpoint in a folder, without network access.
+    """Load the pipeline in a folder; see :func:`~tasks.models.loaders.load_model`.
 
     The safety checker is not loaded: the repainted regions are small parts of everyday film, and a false
     alarm would silently put a black picture into the data.
 
     Parameters
     ----------
-    path
-        The checkpoint's folder, with ``model_index.json``.
-    device
-        ``cpu`` or ``cuda``.
     dtype
         Of weights and computation on a GPU; the published weights are ``float16``. On the CPU it is
         ``float32``, see :func:`~tasks.models.torch_model.dtype_on`.
     compile
         Whether torch compiles the UNet, which takes a while for each new shape. To limit the shapes, batches
         are padded to a power of two and the padding is discarded.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or diffusers are not installed, or the folder holds no such checkpoint.
     """
-    torch_dtype(dtype)  # also an unknown one on the CPU is an error
     dtype = dtype_on(device, dtype)
-    torch = prepare_torch()
-    from diffusers import StableDiffusionInpaintPipeline
-    from diffusers.utils import logging as diffusers_logging
-    from transformers.utils import logging as transformers_logging
-
-    diffusers_logging.disable_progress_bar()
-    transformers_logging.disable_progress_bar()
-    with loading(path, "a Stable Diffusion inpainting pipeline"):
-        pipeline = StableDiffusionInpaintPipeline.from_pretrained(
-            path,
-            local_files_only=True,
-            dtype=torch_dtype(dtype),
-            variant=weights_variant(path),
-            use_safetensors=True,
-            safety_checker=None,
-            feature_extractor=None,
-            requires_safety_checker=False,
-        )
+    pipeline = load_pipeline(
+        path,
+        "StableDiffusionInpaintPipeline",
+        "a Stable Diffusion inpainting pipeline",
+        dtype,
+        variant=weights_variant(path),
+        use_safetensors=True,
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
     channels = pipeline.unet.config.in_channels
     if channels != 9:
         raise PrerequisiteError(
             f"{path}: its UNet takes {channels} channels, not the 9 of inpainting (latents, mask, picture): "
             "another model needs a small class, see docs/models.md"
         )
-    pipeline.set_progress_bar_config(disable=True)
     pipeline.to(device)
+    torch = prepare_torch()
     if device != "cpu":
         for part in (pipeline.unet, pipeline.vae):
             part.to(memory_format=torch.channels_last)
     if compile:
         # a graph per shape: beyond the limit it would run uncompiled, with other pixels, and only warn
-        prepare_torch()._dynamo.config.recompile_limit = GRAPHS
+        torch._dynamo.config.recompile_limit = GRAPHS
         pipeline.unet.compile(dynamic=False)
     return StableDiffusionInpainter(pipeline, device, dtype, compile)
 
@@ -140,35 +121,10 @@ class StableDiffusionInpainter(Inpainter):
         steps: int,
         guidance: float,
     ) -> Planes:
-        """Return the pictures with the masked regions repainted.
+        """Return the pictures with the masked regions repainted; see :meth:`Inpainter.inpaint`.
 
-        The autoencoder also changes pixels outside the masks: the caller merges.
-
-        Parameters
-        ----------
-        rgb
-            Pictures ``(n, H, W, 3)`` uint8. A side that is not a multiple of 8 is padded by reflection at the
-            right or bottom, and cropped afterwards.
-        masks
-            ``(n, H, W)`` bool.
-        prompt, negative
-            What the result should show, and what it should not; long prompts are cut, see :meth:`read`.
-        seeds
-            One per picture, for its generator, which is on the CPU whatever the device.
-        steps, guidance
-            Number of denoising steps, and weight of the prompt; 1 turns guidance off.
-
-        Returns
-        -------
-        ndarray
-            ``(n, H, W, 3)`` uint8.
-
-        Raises
-        ------
-        OutOfMemory
-            If the pictures do not fit into the device's memory at once.
-        PrerequisiteError
-            If the model returns NaN, as a damaged checkpoint or an unsuitable dtype can cause.
+        A side that is not a multiple of 8 is padded by reflection, and cropped afterwards. A `guidance` of 1
+        turns guidance off. Each seed's generator is on the CPU whatever the device.
         """
         torch = prepare_torch()
         count, height, width, _ = rgb.shape
@@ -194,12 +150,7 @@ class StableDiffusionInpainter(Inpainter):
                 generator=[torch.Generator("cpu").manual_seed(seeds[place]) for place in drawn],
                 output_type="np",
             ).images
-        if not np.isfinite(painted).all():
-            raise PrerequisiteError(
-                "the inpainting model returned NaN: check its files with `slvmeval list models "
-                "--deep`, or set the parameter dtype to float32"
-            )
-        return np.rint(painted[:count, :height, :width] * 255).astype(np.uint8)
+        return as_bytes(painted, "the inpainting model")[:count, :height, :width]
 
     def _filled_up(self, count: int) -> list[int]:
         """Return the indices to process; when compiled, padded with the last one to a power of two."""

@@ -1,15 +1,20 @@
-"""Shared code of all torch models: setup, dtypes, memory errors and checkpoint errors."""
+"""Shared code of all torch models: setup, loading, dtypes, memory errors and checkpoint errors."""
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.frames import Planes
 from tasks.models.base import OutOfMemory
 from tasks.models.device import is_out_of_memory
 
@@ -30,19 +35,37 @@ def prepare_torch() -> Any:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("DIFFUSERS_VERBOSITY", "error")
-    try:
-        import torch
-    except ImportError as problem:
-        raise PrerequisiteError(
-            "models that are loaded here need torch, transformers and diffusers: `make env-models`, or pip "
-            "install 'slvmeval[gpu]'"
-        ) from problem
+    torch = _imported("torch")
     # full float32: by default GPU convolutions round to ten bits of mantissa
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
     if torch.version.cuda is None:
         _declare_vision_operators(torch)
     return torch
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as problem:
+        raise PrerequisiteError(
+            "models that are loaded here need torch, torchvision, transformers and diffusers: `make "
+            "env-models`, or pip install 'slvmeval[gpu]'"
+        ) from problem
+
+
+def library(name: str) -> Any:
+    """Return a library of models, such as transformers, which neither reaches for the network nor draws bars.
+
+    Raises
+    ------
+    PrerequisiteError
+        If it, or torch, is not installed, with the command that installs them.
+    """
+    prepare_torch()
+    if name in ("diffusers", "transformers"):
+        _imported(f"{name}.utils.logging").disable_progress_bar()
+    return _imported(name)
 
 
 #: Libraries of declared operators; the declarations live as long as these objects.
@@ -74,11 +97,13 @@ def torch_dtype(name: str, allowed: Sequence[str] = DTYPES) -> Any:
     return getattr(prepare_torch(), name)
 
 
-def dtype_on(device: str, name: str) -> str:
+def dtype_on(device: str, name: str, allowed: Sequence[str] = DTYPES) -> str:
     """Return the dtype in which a model computes that is asked for in `name`: on the CPU always ``float32``.
 
-    Half precision is for GPUs: CPUs compute it slowly, or by way of float32.
+    Half precision is for GPUs: CPUs compute it slowly, or by way of float32. Raises as :func:`torch_dtype`,
+    also on the CPU.
     """
+    torch_dtype(name, allowed)
     return "float32" if device == "cpu" else name
 
 
@@ -142,3 +167,117 @@ def loading(path: Path, what: str) -> Iterator[None]:
             f"{path} cannot be loaded as {what}: {type(problem).__name__}: {message}; it must be a "
             "checkpoint folder as saved by its library. Check it with `slvmeval list models --deep`"
         ) from problem
+
+
+class TransformersModel:
+    """A loaded checkpoint of transformers: the model, and what prepares its inputs.
+
+    Attributes
+    ----------
+    device, dtype
+        Its device, and the dtype of its computation.
+    """
+
+    #: What it is, for messages.
+    what: ClassVar[str]
+    #: Names of transformers' classes.
+    model_class: ClassVar[str]
+    processor_class: ClassVar[str] = "AutoProcessor"
+    #: What prepares pictures: Pillow, not torchvision, so that the input is the same on every machine.
+    backend: ClassVar[str | None] = "pil"
+    #: The types of checkpoints that it accepts; none for any.
+    model_types: ClassVar[tuple[str, ...]] = ()
+    #: Whether all weights must be there: transformers initialises those that are not randomly.
+    whole: ClassVar[bool] = False
+    usual_dtype: ClassVar[str] = "float32"
+
+    def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
+        self._model, self._processor = model, processor
+        self.device, self.dtype = device, dtype
+
+    @classmethod
+    def load(cls, path: Path, device: str, dtype: str | None = None) -> Self:
+        """Load the checkpoint in a folder, without network access and without code of its own.
+
+        Parameters
+        ----------
+        path
+            The checkpoint's folder, with ``config.json``, weights and the processor's files.
+        device
+            ``cpu`` or ``cuda``.
+        dtype
+            Of weights and computation; by default that of the published figures.
+
+        Raises
+        ------
+        UserInputError
+            For an unknown dtype.
+        PrerequisiteError
+            If torch or transformers are not installed, or the folder holds no such checkpoint.
+        """
+        dtype = dtype or cls.usual_dtype
+        wanted, transformers = torch_dtype(dtype), library("transformers")
+        here = {"local_files_only": True, "trust_remote_code": False}
+        preparing = here if cls.backend is None else {**here, "backend": cls.backend}
+        with loading(path, cls.what):
+            held = cls.model_types and transformers.AutoConfig.from_pretrained(path, **here).model_type
+            if held and held not in cls.model_types:
+                raise PrerequisiteError(
+                    f"{path} holds a {held!r} model, this loader accepts {' and '.join(cls.model_types)}: "
+                    "another kind of model needs a small class, see docs/models.md"
+                )
+            processor = getattr(transformers, cls.processor_class).from_pretrained(path, **preparing)
+            model, report = cls._class_of(transformers).from_pretrained(
+                path, dtype=wanted, output_loading_info=True, **here
+            )
+            lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+            if cls.whole and lacking:
+                raise PrerequisiteError(
+                    f"{path} is incomplete: its weights lack {lacking[0]}, which {cls.what} has. Check it "
+                    "with `slvmeval list models --deep`"
+                )
+            return cls(model.to(device).eval(), processor, device, dtype)
+
+    @classmethod
+    def _class_of(cls, transformers: Any) -> Any:
+        return getattr(transformers, cls.model_class)
+
+
+def load_pipeline(path: Path, name: str, what: str, dtype: str, **options: Any) -> Any:
+    """Return the pipeline of diffusers in a folder, on the CPU; no network access, no progress bars.
+
+    Parameters
+    ----------
+    path
+        The checkpoint's folder, with ``model_index.json``.
+    name, what
+        The pipeline's class, and what it is, for messages.
+    dtype
+        Of weights and computation.
+    options
+        Further ones of ``from_pretrained``.
+    """
+    library("transformers")
+    diffusers = library("diffusers")
+    with loading(path, what):
+        pipeline = getattr(diffusers, name).from_pretrained(
+            path, local_files_only=True, dtype=torch_dtype(dtype), **options
+        )
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def as_bytes(made: NDArray[np.float32], what: str) -> Planes:
+    """Return pictures of a pipeline, 0 to 1, as uint8.
+
+    Raises
+    ------
+    PrerequisiteError
+        For NaN, as a damaged checkpoint or an unsuitable dtype can cause.
+    """
+    if not np.isfinite(made).all():
+        raise PrerequisiteError(
+            f"{what} returned NaN: check its files with `slvmeval list models --deep`, or set the parameter "
+            "dtype to float32"
+        )
+    return np.rint(made * 255).astype(np.uint8)

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from storage_schemas.errors import PrerequisiteError
 from storage_schemas.frames import Planes
 from tasks.models.residence import Batches
-from tasks.models.torch_model import loading, memory_errors, prepare_torch, torch_dtype
+from tasks.models.torch_model import TransformersModel, memory_errors, prepare_torch
 
 #: Names of the five scores, in the model's order (model card of VideoScore-v1.1).
 DIMENSIONS = (
@@ -31,46 +29,6 @@ DIMENSIONS = (
 )
 #: Placeholder of a frame in the text.
 FRAME_MARK = "<image>"
-
-
-def load(path: Path, device: str, dtype: str = "bfloat16") -> VideoScoreModel:
-    """Load the checkpoint in a folder, without network access.
-
-    Parameters
-    ----------
-    path
-        The checkpoint's folder, with ``config.json``, weights, tokenizer and ``preprocessor_config.json``.
-    device
-        ``cpu`` or ``cuda``.
-    dtype
-        Of weights and computation; the published figures are for ``bfloat16``.
-
-    Raises
-    ------
-    UserInputError
-        For an unknown dtype.
-    PrerequisiteError
-        If torch or transformers are not installed, or the folder holds no such checkpoint.
-    """
-    wanted = torch_dtype(dtype)
-    from transformers import AutoProcessor
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    with loading(path, "VideoScore"):
-        processor = AutoProcessor.from_pretrained(path, local_files_only=True, backend="pil")
-        model, report = _model_class().from_pretrained(
-            path, local_files_only=True, dtype=wanted, output_loading_info=True
-        )
-    lacking = sorted(map(str, report["missing_keys"])) + sorted(map(str, report["mismatched_keys"]))
-    if lacking or model.config.num_labels != len(DIMENSIONS):
-        # transformers would initialise them randomly
-        raise PrerequisiteError(
-            f"{path} is not a VideoScore checkpoint: "
-            f"{f'it lacks {lacking[0]}' if lacking else 'wrong head'} ({model.config.num_labels} numbers, "
-            f"{len(DIMENSIONS)} are needed). Check it with `slvmeval list models --deep`"
-        )
-    return VideoScoreModel(model.to(device).eval(), processor, device, dtype)
 
 
 @cache
@@ -97,23 +55,30 @@ def _model_class() -> Any:
     return Idefics2WithScores
 
 
-class VideoScoreModel:
-    """A loaded model and its processor.
+class VideoScoreModel(TransformersModel):
+    """A loaded model and its processor; the published figures are for ``bfloat16``.
 
     Attributes
     ----------
-    device, dtype
-        Its device, and the dtype of its computation.
     positions
         Maximum number of tokens of text and frames together.
     """
 
+    what = "VideoScore"
+    whole = True
+    usual_dtype = "bfloat16"
+
     def __init__(self, model: Any, processor: Any, device: str, dtype: str) -> None:
-        self._model, self._processor = model, processor
-        self.device, self.dtype = device, dtype
+        if model.config.num_labels != len(DIMENSIONS):
+            raise ValueError(f"its head has {model.config.num_labels} numbers, {len(DIMENSIONS)} are needed")
+        super().__init__(model, processor, device, dtype)
         self.positions = int(model.config.text_config.max_position_embeddings)
         self._one_by_one = Batches(1, owner=self)
         self._counts: dict[tuple[str, int, int, int], int] = {}
+
+    @classmethod
+    def _class_of(cls, transformers: Any) -> Any:
+        return _model_class()
 
     def plain(self, text: str) -> str:
         """Return a text without special tokens: each loses its first character."""
@@ -167,3 +132,6 @@ class VideoScoreModel:
 
     def _inputs(self, text: str, frames: Sequence[Image.Image]) -> Any:
         return self._processor(text=text, images=list(frames) or None, return_tensors="pt")
+
+
+load = VideoScoreModel.load

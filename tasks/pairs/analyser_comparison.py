@@ -148,7 +148,7 @@ class AnalyserComparison(Frozen):
 
 class _Clip(NamedTuple):
     source_id: str
-    place: int
+    number: int
     first: CaptionAnalysis
     second: CaptionAnalysis
 
@@ -245,7 +245,7 @@ def _aspects(clips: Sequence[_Clip]) -> Iterable[EligibilityAgreement]:
 
 def _examples(name: str, clips: Sequence[_Clip], count: int) -> list[ClipDisagreement]:
     disagreements = [
-        ClipDisagreement(field=name, source_id=clip.source_id, clip=clip.place, first=one, second=other)
+        ClipDisagreement(field=name, source_id=clip.source_id, clip=clip.number, first=one, second=other)
         for clip in clips
         for one, other in [(entries(clip.first, name), entries(clip.second, name))]
         if (one or other) and overlap(one, other) == 0

@@ -48,8 +48,8 @@ class ClipFrames:
         """Let the first block be read; return at once."""
         self._ask(0)
 
-    def read(self, place: int, count: int) -> Planes:
-        """Return frames `place` … of the clip as ``(count, H·3/2, W)`` uint8, read-only.
+    def read(self, first: int, count: int) -> Planes:
+        """Return frames `first` … of the clip as ``(count, H·3/2, W)`` uint8, read-only.
 
         Raises
         ------
@@ -60,10 +60,10 @@ class ClipFrames:
             return self._reader.read(self.span.first_frame, 0)
         parts = []
         while count:
-            block, offset = divmod(place, BLOCK_FRAMES)
+            block, offset = divmod(first, BLOCK_FRAMES)
             part = self._block(block)[offset : offset + count]
             parts.append(part)
-            place, count = place + len(part), count - len(part)
+            first, count = first + len(part), count - len(part)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def close(self) -> None:

@@ -76,9 +76,9 @@ def degrade_clip(
         kind="degraded", clip=span.index, first_frame=span.first_frame, frame_count=span.frame_count
     )
     if isinstance(job.operation, FrameMapOperation):
-        places = job.operation.frame_map(span.frame_count, job.parameters)
-        _check_difference(job, span, _map_difference(frames, places))
-        shown = tuple(span.first_frame + place for place in places)
+        indices = job.operation.frame_map(span.frame_count, job.parameters)
+        _check_difference(job, span, _map_difference(frames, indices))
+        shown = tuple(span.first_frame + index for index in indices)
         return DegradedClip(segment.model_copy(update={"frame_map": shown}), {})
     consumes = clip_consumes(facts, job, span)
     id_ = artifact_id(DEGRADED_CLIP, consumes)
@@ -142,11 +142,11 @@ def _write_clip(
             staged.path / CLIP_FILE, timeline.width, timeline.height, timeline.color, span.frame_count
         )
 
-        def degraded(planes: Planes, place: int) -> Planes:
+        def degraded(planes: Planes, index: int) -> Planes:
             if operation.works_on == "planes":
-                return operation.apply(planes, place, clip, job.parameters, choice)
+                return operation.apply(planes, index, clip, job.parameters, choice)
             rgb = planes_to_rgb(planes, timeline.color)
-            return rgb_to_planes(operation.apply(rgb, place, clip, job.parameters, choice), timeline.color)
+            return rgb_to_planes(operation.apply(rgb, index, clip, job.parameters, choice), timeline.color)
 
         at_once = operation.frames_at_once
         difference, changed = _each_batch(frames, at_once, degraded, writer, timeline.pts_s, made)
@@ -209,15 +209,15 @@ def _each_batch(
 ) -> tuple[float, int]:
     """Write all frames of a clip; return their mean difference and how many frames differ."""
     span, total, size, changed = frames.span, 0, 0, 0
-    for place in range(0, span.frame_count, at_once):
-        before = frames.read(place, min(at_once, span.frame_count - place))
-        after = degraded(before, place)
+    for start in range(0, span.frame_count, at_once):
+        before = frames.read(start, min(at_once, span.frame_count - start))
+        after = degraded(before, start)
         size += before.size
         for offset, planes in enumerate(after):
             frame_difference = absolute_difference(before[offset], planes)
             total += frame_difference
             changed += frame_difference > 0
-            writer.append(planes, pts_s[span.first_frame + place + offset])
+            writer.append(planes, pts_s[span.first_frame + start + offset])
         made(len(after))
     return total / size, changed
 
@@ -249,11 +249,11 @@ def _check_difference(job: PairJob, span: ClipSpan, difference: float) -> None:
         )
 
 
-def _map_difference(frames: ClipFrames, places: list[int]) -> float:
+def _map_difference(frames: ClipFrames, indices: list[int]) -> float:
     """Return the mean difference between a clip and itself with other frames at its places."""
     span, total = frames.span, 0
     frame_size = 0
-    for index, shown in enumerate(places):
+    for index, shown in enumerate(indices):
         before = frames.read(index, 1)
         frame_size = before.size
         if shown != index:

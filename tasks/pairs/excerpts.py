@@ -46,8 +46,8 @@ def cut_excerpt(
     start = min(max(middle - _MIDDLES.get(point.position, middle / total) * length, 0), total - length)
     inside = [
         unit
-        for place, unit in enumerate(source_units)
-        if first <= place <= last or start <= (unit.first_frame + _end(unit)) / 2 < start + length
+        for index, unit in enumerate(source_units)
+        if first <= index <= last or start <= (unit.first_frame + _end(unit)) / 2 < start + length
     ]
     begin, end = inside[0].first_frame, _end(inside[-1])
     found = (middle - begin) / (end - begin)
@@ -90,12 +90,12 @@ def _damaged_units(
         `no_arrangement` if nothing is changed.
     """
     present = {segment.first_frame for segment in segments}
-    removed = [place for place, unit in enumerate(source_units) if unit.first_frame not in present]
+    removed = [index for index, unit in enumerate(source_units) if unit.first_frame not in present]
     if removed:
         return max(removed[0] - 1, 0), min(removed[-1] + 1, len(source_units) - 1)
     changed = [
-        place
-        for place, (unit, shown) in enumerate(zip(source_units, segments, strict=True))
+        index
+        for index, (unit, shown) in enumerate(zip(source_units, segments, strict=True))
         if shown.kind == "degraded" or shown.moved or unit.first_frame != shown.first_frame
     ]
     if not changed:

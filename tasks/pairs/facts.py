@@ -203,6 +203,16 @@ def source_timeline(store: Store, source: Source, recipe: Recipe) -> Timeline:
     return _predicted(source.video, source.content_sha256, recipe.fps, recipe.long_side, recipe.damaged)
 
 
+def require_length(title: str, duration_s: float, recipe: Recipe) -> None:
+    """Raise SetAside if a video is too short for a recipe."""
+    if duration_s < recipe.least_duration_s:
+        raise SetAside(
+            Reason.TOO_SHORT,
+            f"{title} lasts {duration_s:.1f} s, recipe {recipe.name} requires at least "
+            f"{recipe.least_duration_s:g} s (`build --set least_duration_s=N` changes that)",
+        )
+
+
 def source_facts(
     store: Store, source: Source, recipe: Recipe, servers: Servers | None = None, bounded: bool = False
 ) -> SourceFacts:
@@ -224,12 +234,7 @@ def source_facts(
         caption cannot be analysed.
     """
     timeline = source_timeline(store, source, recipe)
-    if timeline.duration_s < recipe.least_duration_s:
-        raise SetAside(
-            Reason.TOO_SHORT,
-            f"{source.title} lasts {timeline.duration_s:.1f} s, recipe {recipe.name} requires at least "
-            f"{recipe.least_duration_s:g} s (least_duration_s)",
-        )
+    require_length(source.title, timeline.duration_s, recipe)
     source = source_within(source, timeline, recipe)
     spans = clip_spans(source, timeline)
     seen = as_analysed(source, (span.frame_count for span in spans))

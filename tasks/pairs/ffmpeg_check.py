@@ -98,14 +98,14 @@ def compare_frames(
     try:
         for number, frame in theirs:
             first = number if first is None else first
-            place = number - first
-            lost += map(float, reader.pts_s[following:place])
-            following = place + 1
-            if place < reader.count:
+            index = number - first
+            lost += map(float, reader.pts_s[following:index])
+            following = index + 1
+            if index < reader.count:
                 count += 1
-                most, share = _difference(reader.read(place)[0], frame)
+                most, share = _difference(reader.read(index)[0], frame)
                 if most > tolerance:
-                    differences.append(FrameDifference(place, float(reader.pts_s[place]), most, share))
+                    differences.append(FrameDifference(index, float(reader.pts_s[index]), most, share))
     except (SetAside, IntegrityError) as problem:
         return SourceFrames(count, tuple(differences), str(problem))
     counts = ""

@@ -112,38 +112,38 @@ class VideoSide(Side):
                 Reason.VIDEO_MISSING, f"{self.path} cannot be read ({problem.strerror}): put it back"
             ) from problem
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return frame identities made of the file's content, the sampling and the place."""
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
+        """Return frame identities made of the file's content, the sampling and the index."""
         sampling = f"{self.family}:{self._rate}:{self._long_side}"
-        return [f"{sampling}:{place}" for place in places]
+        return [f"{sampling}:{index}" for index in indices]
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place as ``(n, H·3/2, W)`` uint8; adjacent frames are decoded together.
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index as ``(n, H·3/2, W)`` uint8; adjacent frames are decoded together.
 
         Raises
         ------
         IndexError
-            If a place is outside the video.
+            If an index is outside the video.
         """
         with self._lock:
-            return self._read(places)
+            return self._read(indices)
 
-    def _read(self, places: Sequence[int]) -> Planes:
+    def _read(self, indices: Sequence[int]) -> Planes:
         frames: dict[int, Planes] = {}
         missing: list[int] = []
-        for place in sorted(set(places)):
-            if not 0 <= place < len(self):
-                raise IndexError(f"frame {place} of {len(self)} of {self.path}")
-            if place in self._kept:
-                self._kept.move_to_end(place)
-                frames[place] = self._kept[place]
+        for index in sorted(set(indices)):
+            if not 0 <= index < len(self):
+                raise IndexError(f"frame {index} of {len(self)} of {self.path}")
+            if index in self._kept:
+                self._kept.move_to_end(index)
+                frames[index] = self._kept[index]
             else:
-                missing.append(place)
+                missing.append(index)
         for start, stop in _runs(missing):
             frames.update(self._decode(start, stop))
         if not frames:
             return np.empty((0, self.height * 3 // 2, self.width), np.uint8)
-        return np.stack([frames[place] for place in places])
+        return np.stack([frames[index] for index in indices])
 
     def _decode(self, start: int, stop: int) -> dict[int, Planes]:
         first = self._extent[0]
@@ -183,18 +183,18 @@ class VideoSide(Side):
             yield frame
         self._ahead = None
 
-    def _keep(self, place: int, planes: NDArray[np.uint8]) -> None:
-        self._kept[place] = planes
+    def _keep(self, index: int, planes: NDArray[np.uint8]) -> None:
+        self._kept[index] = planes
         while len(self._kept) > KEPT_FRAMES:
             self._kept.popitem(last=False)
 
 
-def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield ``(start, stop)`` of each run of consecutive numbers in sorted places."""
+def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield ``(start, stop)`` of each run of consecutive numbers in sorted indices."""
     start = 0
-    for end in range(1, len(places) + 1):
-        if end == len(places) or places[end] != places[end - 1] + 1:
-            yield places[start], places[end - 1] + 1
+    for end in range(1, len(indices) + 1):
+        if end == len(indices) or indices[end] != indices[end - 1] + 1:
+            yield indices[start], indices[end - 1] + 1
             start = end
 
 

@@ -1,6 +1,7 @@
 """A check of a site's GPUs: load each model of a recipe, degrade a drawn clip, and measure time and memory.
 
-``python -m tasks.pairs.gpu_check REQUEST REPORT`` is the same check as a job runs it.
+``python -m tasks.pairs.gpu_check MARK`` is the same check as a job runs it: it reads the request from its
+standard input, and prints the report in a line after MARK.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from typing import Any
 
 from pydantic import Field
 
-from storage_schemas.commit import write_atomic
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, UserInputError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.model import Frozen
@@ -436,17 +436,15 @@ def _file_name(report: GpuCheckReport) -> str:
     return f"{at}-{report.host}-{os.getpid()}"
 
 
-def main(arguments: list[str]) -> int:
-    """Check what a request file says and write the report; return 1 if a build would fail."""
-    request_file, report_file = map(Path, arguments)
+def main(mark: str, asked: str) -> int:
+    """Check what a request says and print the report; return 1 if a build would fail."""
     try:
-        request = GpuCheckRequest.model_validate_json(request_file.read_bytes())
-        report = check_gpu(request, lambda line: print(line, flush=True))
+        report = check_gpu(GpuCheckRequest.model_validate_json(asked), lambda line: print(line, flush=True))
     except SlvmevalError as problem:
         report = GpuCheckReport(gpus=visible_gpus(), problem=str(problem))
-    write_atomic(report_file, report.model_dump_json(indent=1).encode())
+    print(mark + report.model_dump_json(), flush=True)
     return int(report.failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1], sys.stdin.read()))

@@ -14,20 +14,20 @@ JOIN_MARGIN_S = 2.0
 def units(spans: Sequence[ClipSpan], frame_count: int) -> list[Segment]:
     """Return the unchanged source as segments: clips with frames and the gaps between them, in order."""
     segments: list[Segment] = []
-    place = 0
+    position = 0
     for span in spans:
         if not span.frame_count:
             continue
-        if span.first_frame > place:
-            segments.append(_gap(place, span.first_frame))
+        if span.first_frame > position:
+            segments.append(_gap(position, span.first_frame))
         segments.append(
             Segment(
                 kind="source", clip=span.index, first_frame=span.first_frame, frame_count=span.frame_count
             )
         )
-        place = span.first_frame + span.frame_count
-    if place < frame_count:
-        segments.append(_gap(place, frame_count))
+        position = span.first_frame + span.frame_count
+    if position < frame_count:
+        segments.append(_gap(position, frame_count))
     return segments
 
 
@@ -124,12 +124,12 @@ def degraded_intervals(
         if unit.clip in drawn_clips
     ]
     low: list[Interval] = []
-    place = 0
+    position = 0
     for segment in segments:
         if segment.kind == "degraded" or segment.moved:
-            low.append((place / fps, (place + segment.frame_count) / fps))
-        place += segment.frame_count
-    duration = place / fps
+            low.append((position / fps, (position + segment.frame_count) / fps))
+        position += segment.frame_count
+    duration = position / fps
     present = {segment.clip for segment in segments}
     if drawn_clips - present:
         low += [
@@ -140,10 +140,10 @@ def degraded_intervals(
 
 
 def _joins(source_units: Sequence[Segment], present: set[int | None], fps: float) -> list[float]:
-    joins, place = [], 0
+    joins, position = [], 0
     for unit in source_units:
         if unit.clip is not None and unit.clip not in present:
-            joins.append(place / fps)
+            joins.append(position / fps)
         else:
-            place += unit.frame_count
+            position += unit.frame_count
     return joins

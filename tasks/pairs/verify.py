@@ -220,15 +220,15 @@ def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[
     there = sorted(record.segments, key=lambda s: s.first_frame)
     source_units: list[Segment] = []
     removed: list[int] = []
-    place = 0
+    start = 0
     for first, segment in [*((s.first_frame, s) for s in there), (record.high_frames, None)]:
-        if first > place:
+        if first > start:
             removed.append(-1 - len(removed))
-            hole = Segment(kind="source", clip=removed[-1], first_frame=place, frame_count=first - place)
+            hole = Segment(kind="source", clip=removed[-1], first_frame=start, frame_count=first - start)
             source_units.append(hole)
         if segment is not None:
             source_units.append(segment)
-            place = first + segment.frame_count
+            start = first + segment.frame_count
     present = {segment.clip for segment in there}
     whole = present - _trimmed(record)
     drawn = [clip for clip in record.drawn_clips if clip in whole]
@@ -254,23 +254,23 @@ def _degraded_problems(
         if clip.count != segment.frame_count:
             return [f"clip {segment.clip}: {clip.count} degraded frames for {segment.frame_count}"]
         digests = read[segment.degraded_clip] = []
-        for place in range(0, clip.count, _BATCH):
-            count = min(_BATCH, clip.count - place)
-            after = clip.read(place, count)
+        for start in range(0, clip.count, _BATCH):
+            count = min(_BATCH, clip.count - start)
+            after = clip.read(start, count)
             digests += [digest_frame(planes) for planes in after]
-            if digests[place:] != clip.digests[place : place + count].tolist():
+            if digests[start:] != clip.digests[start : start + count].tolist():
                 return [f"clip {segment.clip}: degraded frames are damaged"]
-            before = source.read(segment.first_frame + place, count)
+            before = source.read(segment.first_frame + start, count)
             total, size = total + absolute_difference(before, after), size + before.size
     else:
         own = range(segment.first_frame, segment.first_frame + segment.frame_count)
-        places = shown_frames(segment)
-        if len(places) != segment.frame_count or any(shown not in own for shown in places):
+        indices = shown_frames(segment)
+        if len(indices) != segment.frame_count or any(shown not in own for shown in indices):
             return [f"clip {segment.clip}: its frame map leaves the clip"]
         frame = lru_cache(maxsize=1)(source.read)  # neighbours show the same
-        for place in range(0, len(places), _BATCH):
-            before = source.read(segment.first_frame + place, min(_BATCH, len(places) - place))
-            for planes, shown in zip(before, places[place:], strict=False):
+        for start in range(0, len(indices), _BATCH):
+            before = source.read(segment.first_frame + start, min(_BATCH, len(indices) - start))
+            for planes, shown in zip(before, indices[start:], strict=False):
                 total += absolute_difference(planes, frame(shown)[0])
             size += before.size
     if total / size < operation.threshold:

@@ -52,13 +52,13 @@ class Side(ABC):
     def _repr_html_(self) -> str:
         """Return what a notebook shows: some frames, evenly apart."""
         count = min(_SHOWN_FRAMES, len(self))
-        places = [round(at) for at in np.linspace(0, len(self) - 1, count)] if count else []
-        pictures = "".join(_picture(self.rgb(place), f"{self.times_s[place]:.0f} s") for place in places)
+        indices = [round(at) for at in np.linspace(0, len(self) - 1, count)] if count else []
+        pictures = "".join(_picture(self.rgb(index), f"{self.times_s[index]:.0f} s") for index in indices)
         return f"<figure>{pictures}<figcaption>{escape(repr(self)[1:-1])}</figcaption></figure>"
 
     @abstractmethod
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place as ``(n, H·3/2, W)`` uint8."""
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index as ``(n, H·3/2, W)`` uint8."""
 
     @property
     def times_s(self) -> NDArray[np.float64]:
@@ -70,7 +70,7 @@ class Side(ABC):
         """Id shared by all videos made of the same frames, such as a source's; empty if unknown."""
         return ""
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames: equal ids mean equal pixels, in planes and in RGB.
 
         This implementation reads the frames. Subclasses that identify frames without reading them may return
@@ -78,9 +78,9 @@ class Side(ABC):
         """
         look = _look(self)
         ids: list[str] = []
-        for start in range(0, len(places), _BATCH):
+        for start in range(0, len(indices), _BATCH):
             ids += [
-                f"{digest_frame(frame):016x}{look}" for frame in self.planes(places[start : start + _BATCH])
+                f"{digest_frame(frame):016x}{look}" for frame in self.planes(indices[start : start + _BATCH])
             ]
         return ids
 
@@ -89,14 +89,14 @@ class Side(ABC):
         return digest_text("\n".join([f"{self.fps!r}", *self.frame_ids(range(len(self)))]))
 
     @overload
-    def __getitem__(self, place: int) -> Planes: ...
+    def __getitem__(self, index: int) -> Planes: ...
     @overload
-    def __getitem__(self, place: slice) -> Side: ...
-    def __getitem__(self, place: int | slice) -> Planes | Side:
+    def __getitem__(self, index: slice) -> Side: ...
+    def __getitem__(self, index: int | slice) -> Planes | Side:
         """Return one frame's planes, or a lazy side for a slice."""
-        if isinstance(place, slice):
-            return SideSlice(self, range(len(self))[place])
-        at = range(len(self))[place]
+        if isinstance(index, slice):
+            return SideSlice(self, range(len(self))[index])
+        at = range(len(self))[index]
         frame: Planes = self.planes([at])[0]
         return frame
 
@@ -105,9 +105,9 @@ class Side(ABC):
         for start in range(0, len(self), _BATCH):
             yield from self.planes(range(start, min(start + _BATCH, len(self))))
 
-    def rgb(self, place: int) -> NDArray[np.uint8]:
+    def rgb(self, index: int) -> NDArray[np.uint8]:
         """Return one frame as RGB, ``(H, W, 3)`` uint8."""
-        view: NDArray[np.uint8] = planes_to_rgb(self[place][None], self.color)[0]
+        view: NDArray[np.uint8] = planes_to_rgb(self[index][None], self.color)[0]
         return view
 
 
@@ -120,26 +120,26 @@ def _look(side: Side) -> str:
 class SideSlice(Side):
     """A slice of a side; its times are those of the whole video."""
 
-    def __init__(self, whole: Side, places: range) -> None:
-        self._whole, self._places = whole, places
+    def __init__(self, whole: Side, indices: range) -> None:
+        self._whole, self._places = whole, indices
         self.width, self.height, self.color, self.fps = whole.width, whole.height, whole.color, whole.fps
 
     def __len__(self) -> int:
         """Return the number of frames."""
         return len(self._places)
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place within the slice."""
-        return self._whole.planes([self._places[place] for place in places])
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index within the slice."""
+        return self._whole.planes([self._places[index] for index in indices])
 
     @property
     def family(self) -> str:
         """Family of the whole video."""
         return self._whole.family
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return the identity of frames by place within the slice."""
-        return self._whole.frame_ids([self._places[place] for place in places])
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
+        """Return the identity of frames by index within the slice."""
+        return self._whole.frame_ids([self._places[index] for index in indices])
 
     @property
     def times_s(self) -> NDArray[np.float64]:
@@ -162,19 +162,19 @@ class StoredSide(Side):
         """Return the number of frames."""
         return self._ends[-1] if self._ends else 0
 
-    def locate(self, place: int) -> tuple[Segment, FrameReader, int]:
+    def locate(self, index: int) -> tuple[Segment, FrameReader, int]:
         """Return a frame's segment, the array it is read from and its index in that array.
 
         Raises
         ------
         IndexError
-            If the place is outside the side.
+            If the index is outside the side.
         """
-        if not 0 <= place < len(self):
-            raise IndexError(f"frame {place} of {len(self)}")
-        at = bisect_right(self._ends, place)
+        if not 0 <= index < len(self):
+            raise IndexError(f"frame {index} of {len(self)}")
+        at = bisect_right(self._ends, index)
         segment = self._segments[at]
-        offset = place - (self._ends[at] - segment.frame_count)
+        offset = index - (self._ends[at] - segment.frame_count)
         if segment.degraded_clip is not None:
             return segment, self._clip(segment.degraded_clip), offset
         if segment.frame_map is not None:
@@ -191,15 +191,15 @@ class StoredSide(Side):
         """Id of the source's frames, shared by both sides and all aspects."""
         return self._frames_id
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return frame identities from the stored checksums; no frame is read."""
         look = _look(self)
-        located = [self.locate(place)[1:] for place in places]
+        located = [self.locate(index)[1:] for index in indices]
         return [f"{int(reader.digests[index]):016x}{look}" for reader, index in located]
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place; adjacent frames of one array are read together."""
-        located = [self.locate(place)[1:] for place in places]
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index; adjacent frames of one array are read together."""
+        located = [self.locate(index)[1:] for index in indices]
         parts: list[Planes] = []
         start = 0
         for end in range(1, len(located) + 1):

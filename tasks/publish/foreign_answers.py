@@ -47,7 +47,7 @@ class ForeignRow:
     ----------
     choice
         None if there is no answer.
-    place
+    location
         Where it is in the file, for messages.
     """
 
@@ -55,7 +55,7 @@ class ForeignRow:
     order: Order
     repeat: int
     choice: Choice | None
-    place: str
+    location: str
     tokens_in: int = 0
     tokens_out: int = 0
     seconds: float = 0.0
@@ -124,7 +124,7 @@ def _single(given: Iterable[ForeignRow]) -> tuple[dict[_Key, ForeignRow], list[s
         held = rows.setdefault((row.pair, row.order, row.repeat), row)
         if held is not row:
             how = "there twice" if held.choice == row.choice else f"{held.choice} and {row.choice}"
-            problems.append(f"{row.place}: pair {row.pair[:16]}, {row.order}: {how}, see {held.place}")
+            problems.append(f"{row.location}: pair {row.pair[:16]}, {row.order}: {how}, see {held.location}")
     return rows, problems
 
 
@@ -212,19 +212,19 @@ def _table(
     lines: Iterable[tuple[str, Mapping[str, Any]]], records: Mapping[str, PairRecord]
 ) -> ForeignAnswers:
     found = ForeignAnswers("table")
-    for place, row in lines:
+    for location, row in lines:
         pair, order, choice = (row[name] for name in ("pair", "order", "choice"))
         repeat = _whole(row.get("repeat") or 0)
         if pair not in records:
-            found.problems.append(f"{place}: pair {str(pair)[:64]!r} is not in the release")
+            found.problems.append(f"{location}: pair {str(pair)[:64]!r} is not in the release")
         elif order not in BOTH_ORDERS:
-            found.problems.append(f"{place}: the order {order!r} is neither high_first nor low_first")
+            found.problems.append(f"{location}: the order {order!r} is neither high_first nor low_first")
         elif choice not in (*_CHOICES, "", None):
-            found.problems.append(f"{place}: the choice {choice!r} is not first, second, tie or empty")
+            found.problems.append(f"{location}: the choice {choice!r} is not first, second, tie or empty")
         elif repeat is None:
-            found.problems.append(f"{place}: the repeat {row['repeat']!r} is not below {MAX_REPEATS}")
+            found.problems.append(f"{location}: the repeat {row['repeat']!r} is not below {MAX_REPEATS}")
         else:
-            found.rows.append(ForeignRow(pair, order, repeat, choice or None, place))
+            found.rows.append(ForeignRow(pair, order, repeat, choice or None, location))
     return found
 
 
@@ -236,7 +236,7 @@ def _whole(value: Any) -> int | None:
 def _harness_row(
     found: ForeignAnswers,
     by_row: Mapping[str, tuple[str, Order]],
-    place: str,
+    location: str,
     id_: object,
     said: tuple[object, object, object],
     **more: Any,
@@ -244,28 +244,30 @@ def _harness_row(
     """Add an answer of a harness: what it took for the target, its choice, and whether that was right."""
     expected, choice, right = said
     if str(id_) not in by_row:
-        found.problems.append(f"{place}: row {str(id_)[:64]!r} is not of this release")
+        found.problems.append(f"{location}: row {str(id_)[:64]!r} is not of this release")
         return
     pair, order = by_row[str(id_)]
     if expected != target(order):
-        found.problems.append(f"{place}: the target {expected!r} contradicts the release, {target(order)!r}")
+        found.problems.append(
+            f"{location}: the target {expected!r} contradicts the release, {target(order)!r}"
+        )
     elif choice not in ("first", "second", "", None):
-        found.problems.append(f"{place}: the choice {choice!r} is neither first nor second")
+        found.problems.append(f"{location}: the choice {choice!r} is neither first nor second")
     elif (choice == expected if choice else None) != right:
-        found.problems.append(f"{place}: the choice {choice!r} contradicts the score {right!r}")
+        found.problems.append(f"{location}: the choice {choice!r} contradicts the score {right!r}")
     else:
         repeat = more.pop("repeat", 0)
         answer: Any = choice or None
-        found.rows.append(ForeignRow(pair, order, repeat, answer, place, **more))
+        found.rows.append(ForeignRow(pair, order, repeat, answer, location, **more))
 
 
 def _lmms_eval(
     lines: Iterable[tuple[str, Mapping[str, Any]]], by_row: Mapping[str, tuple[str, Order]]
 ) -> ForeignAnswers:
     found = ForeignAnswers("lmms-eval")
-    for place, row in lines:
+    for location, row in lines:
         one = row["mean_of_aspects"]
-        _harness_row(found, by_row, place, one["id"], (row["target"], one["choice"], one["right"]))
+        _harness_row(found, by_row, location, one["id"], (row["target"], one["choice"], one["right"]))
     return found
 
 
@@ -277,7 +279,7 @@ def _inspect(
         if sample.get("error"):
             # the harness or the server failed, not the judge: it is missing until `eval-retry` has it
             continue
-        place = f"sample {sample['id']}, epoch {sample['epoch']}"
+        location = f"sample {sample['id']}, epoch {sample['epoch']}"
         score = (sample.get("scores") or {}).get("choice") or {"value": None, "answer": None}
         # NaN is the only value that differs from itself
         value = None if score["value"] != score["value"] else score["value"]
@@ -285,7 +287,7 @@ def _inspect(
         _harness_row(
             found,
             by_row,
-            place,
+            location,
             sample["id"],
             (sample["target"], score.get("answer"), None if value is None else value == 1),
             repeat=int(sample["epoch"]) - 1,

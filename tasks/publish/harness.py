@@ -173,18 +173,18 @@ def _choose(pair: Pair, most: int, cache: FeatureCache) -> tuple[Pictures, Pictu
     """Return the pictures of the high and of the low video; equal ones have other names in other pairs."""
 
     def named(side: str, choice: FrameChoice) -> Pictures:
-        names = {place: digest_value(["harness", pair.id, side, place])[:24] for place in choice.places}
-        return {place: f"frames/{name[:2]}/{name}.jpg" for place, name in names.items()}
+        names = {index: digest_value(["harness", pair.id, side, index])[:24] for index in choice.indices}
+        return {index: f"frames/{name[:2]}/{name}.jpg" for index, name in names.items()}
 
     high, low = choose_frames((pair.high, pair.low), FramePolicy(), FrameLimit(frames=most), cache)
     return named("high", high), named("low", low)
 
 
 def _write_pictures(owned: OwnedFolder, side: Side, pictures: Pictures) -> None:
-    for place, name in pictures.items():
+    for index, name in pictures.items():
         # the name stands for the content: what an interrupted call wrote is kept
         if not (owned.path / name).exists():
-            owned.write(name, _saved(Image.fromarray(side.rgb(place)), "JPEG"))
+            owned.write(name, _saved(Image.fromarray(side.rgb(index)), "JPEG"))
     owned.keep(pictures.values())
 
 

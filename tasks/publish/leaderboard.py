@@ -93,19 +93,19 @@ def _ranked(release: Release, checked: Sequence[Checked], kind: IntervalKind) ->
     means = marked_means([mean for _, _, mean in held], [True] * len(held))
     ranks = _ranks([mean.accuracy for mean in means])
     lines: list[dict[str, Any]] = []
-    for place, (one, cells, _) in enumerate(held):
+    for index, (one, cells, _) in enumerate(held):
         submission = one.submission
         costs = [answer.cost_usd for answer in submission.answers]
         lines.append(
             {
-                "rank": ranks[place],
+                "rank": ranks[index],
                 "card": submission.card,
                 "submission": submission,
                 "slug": _slug(submission.card.name, submission_bytes(submission).decode()),
                 "orders": _ORDERS[submission.orders],
                 "made_at": submission.made_at[:10],
-                "mean": means[place],
-                "cells": [column[place] for column in columns],
+                "mean": means[index],
+                "cells": [column[index] for column in columns],
                 "requests": sum(cell.expected for cell in cells.values()),
                 "failed": sum(answer.failure is not None for answer in submission.answers),
                 "usd": None if any(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs),

@@ -161,17 +161,17 @@ def marks_of(
         False in the form of the paper, whose tables mark the greatest numbers: intervals may then overlap.
     """
     marks: list[Mark] = [""] * len(compared)
-    held = [(*one, place) for place, one in enumerate(compared) if one is not None]
+    held = [(*one, index) for index, one in enumerate(compared) if one is not None]
     held.sort(key=lambda one: -one[0])
     names: tuple[Mark, ...] = ("best", "second")
     for rank, name in enumerate(names[: len(held)] if len(held) > 1 else ()):
-        accuracy, interval, place = held[rank]
+        accuracy, interval, index = held[rank]
         if not accuracy or interval.clusters < MIN_SOURCES:
             break
         below = [other.high if clearly else other_accuracy for other_accuracy, other, _ in held[rank + 1 :]]
         if (interval.low if clearly else accuracy) <= max(below, default=-1.0):
             break
-        marks[place] = name
+        marks[index] = name
     return marks
 
 

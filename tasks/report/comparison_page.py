@@ -212,8 +212,8 @@ def verdict(made: EvaluatorComparison) -> list[str]:
     aspects = made.aspects[:-1] if total is not None else made.aspects
     if total is not None:
         sentences.append(_on(total, made, "Over all aspects"))
-    for place, name in enumerate(made.names):
-        at = [aspect_title(row.aspect) for row in aspects if row.better == place]
+    for index, name in enumerate(made.names):
+        at = [aspect_title(row.aspect) for row in aspects if row.better == index]
         if at:
             sentences.append(f"{name} is better at {', '.join(at)}.")
     unclear = [row for row in aspects if row.better is None]
@@ -271,11 +271,11 @@ def _differences(table: Table) -> Canvas:
     canvas = Canvas(figsize=(6.4, 0.8 + 0.3 * len(rows)), layout="constrained")
     axes = canvas.add_subplot()
     axes.axvline(0, color=QUIET, linewidth=0.7, dashes=(2, 3))
-    for place, row in enumerate(reversed(rows)):
+    for index, row in enumerate(reversed(rows)):
         color = PALETTE[0] if row["better"] else QUIET
         if _has_interval(row):
-            axes.plot([100 * row["low"], 100 * row["high"]], [place, place], color=color, linewidth=1.6)
-        axes.plot(100 * row["difference"], place, "o", color=color, markersize=5)
+            axes.plot([100 * row["low"], 100 * row["high"]], [index, index], color=color, linewidth=1.6)
+        axes.plot(100 * row["difference"], index, "o", color=color, markersize=5)
     axes.set_yticks(range(len(rows)), [aspect_title(row["aspect"]) for row in reversed(rows)])
     for label in axes.get_yticklabels():
         label.set_color(INK)

@@ -268,8 +268,8 @@ def no_frames(problem: Exception) -> Picture:
 
 
 def _shown(clips: list[int]) -> str:
-    places = ", ".join(str(place + 1) for place in clips)
-    what = f"Middle frames of clip{'' if len(clips) == 1 else 's'} {places}"
+    numbers = ", ".join(str(index + 1) for index in clips)
+    what = f"Middle frames of clip{'' if len(clips) == 1 else 's'} {numbers}"
     return f"{what}: the source above, the degraded video below."
 
 

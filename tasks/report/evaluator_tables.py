@@ -132,12 +132,12 @@ def wins_table(gathered: JudgedPairs, members: Iterable[FamilyMember]) -> Table:
     rows: list[dict[str, Any]] = []
     for name in names:
         cells = {
-            f"over_{place}": f"{wins[name, other]} of {compared[name, other]}"
-            for place, other in enumerate(names)
+            f"over_{index}": f"{wins[name, other]} of {compared[name, other]}"
+            for index, other in enumerate(names)
             if compared[name, other]
         }
         rows.append({"evaluator": name, **cells})
-    columns = (EVALUATOR, *(Column(f"over_{place}", f"over {name}") for place, name in enumerate(names)))
+    columns = (EVALUATOR, *(Column(f"over_{index}", f"over {name}") for index, name in enumerate(names)))
     return Table(
         "better-than",
         "Significant wins",

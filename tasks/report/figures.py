@@ -191,7 +191,7 @@ def _wordings(table: Table, evaluators: Sequence[str]) -> Canvas:
     judges = list(dict.fromkeys(name for _, name in cells))
     known = [*evaluators, *(name for name in judges if name not in evaluators)]
     canvas, blocks = _rows_by_aspect(aspects, judges)
-    for place, (aspect, (axes, first)) in enumerate(blocks.items()):
+    for index, (aspect, (axes, first)) in enumerate(blocks.items()):
         for number, name in enumerate(judges):
             one = cells.get((aspect, name))
             if one is None:
@@ -201,7 +201,7 @@ def _wordings(table: Table, evaluators: Sequence[str]) -> Canvas:
                 low, high = (one[end] for end in ends.split())
                 if low is not None:
                     axes.plot([low, high], [row, row], color=style["color"], linewidth=width, clip_on=False)
-            dot = f"mean-{place}-{number}"
+            dot = f"mean-{index}-{number}"
             axes.plot([one["mean"]], [row], linestyle="none", clip_on=False, gid=dot, **style)
     lines = [({"color": QUIET, "linewidth": width}, label) for width, label in _WORDING_LINES]
     _name_rows(canvas, judges, known, lines)
@@ -241,12 +241,12 @@ def _protocols(table: Table, _evaluators: Sequence[str]) -> Canvas:
     left.set_xlabel("preferred the untouched video, %", fontsize=8.0)
     right.set_xlabel("rated, %", fontsize=8.0)
     _stack(right, [[row[rating] for row in rows] for rating in "abc"], "ABC", 0.26)
-    for place, row in enumerate(rows):
-        left.text(-0.02, place - 0.32, row["protocol"], fontsize=8.0)
-        left.plot([0.5, 0.5], [place - 0.2, place + 0.2], **_CHANCE)
+    for index, row in enumerate(rows):
+        left.text(-0.02, index - 0.32, row["protocol"], fontsize=8.0)
+        left.plot([0.5, 0.5], [index - 0.2, index + 0.2], **_CHANCE)
         if row["right_low"] is not None:
-            left.plot([row["right_low"], row["right_high"]], [place] * 2, color=PALETTE[0], linewidth=1.4)
-        left.plot([row["right"]], [place], color=PALETTE[0], marker="o", markersize=4, clip_on=False)
+            left.plot([row["right_low"], row["right_high"]], [index] * 2, color=PALETTE[0], linewidth=1.4)
+        left.plot([row["right"]], [index], color=PALETTE[0], marker="o", markersize=4, clip_on=False)
     return canvas
 
 
@@ -265,8 +265,8 @@ def _bars(labels: Sequence[str]) -> tuple[Canvas, Axes]:
 def _stack(axes: Axes, parts: Sequence[Sequence[float]], names: Sequence[str], tall: float = 0.7) -> None:
     """Draw bars of shares, one part after the other, with a legend above."""
     starts = np.zeros(len(parts[0]))
-    for place, (shares, name) in enumerate(zip(parts, names, strict=True)):
-        axes.barh(range(len(shares)), shares, left=starts, height=tall, color=PALETTE[place], label=name)
+    for index, (shares, name) in enumerate(zip(parts, names, strict=True)):
+        axes.barh(range(len(shares)), shares, left=starts, height=tall, color=PALETTE[index], label=name)
         starts += np.asarray(shares)
     axes.legend(
         loc="lower left", bbox_to_anchor=(0, 1), ncols=3, fontsize=8.0, borderaxespad=0.2,
@@ -290,10 +290,10 @@ def _saved(canvas: Canvas, form: str) -> bytes:
 
 
 def _style(evaluators: Sequence[str], name: str) -> dict[str, Any]:
-    place = evaluators.index(name)
+    index = evaluators.index(name)
     return {
-        "color": PALETTE[place % len(PALETTE)],
-        "marker": _MARKERS[place % len(_MARKERS)],
+        "color": PALETTE[index % len(PALETTE)],
+        "marker": _MARKERS[index % len(_MARKERS)],
         "markersize": 4,
     }
 
@@ -317,10 +317,10 @@ def _panels(table: Table, evaluators: Sequence[str]) -> tuple[Canvas, list[tuple
     handles = [Line2D([], [], linewidth=1.2, **_style(evaluators, name)) for name in shown]
     canvas.legend(handles, shown, loc="upper left", ncols=max(columns, 2), fontsize=8.0, borderaxespad=0.2)
     panels = []
-    for place, (aspect, rows) in enumerate(held.items()):
-        axes = canvas.add_subplot(grid[place // columns, place % columns])
+    for index, (aspect, rows) in enumerate(held.items()):
+        axes = canvas.add_subplot(grid[index // columns, index % columns])
         axes.set_title(aspect_title(aspect), loc="left")
-        _accuracy_axis(axes, named=place % columns == 0)
+        _accuracy_axis(axes, named=index % columns == 0)
         panels.append((axes, rows))
     return canvas, panels
 
@@ -337,7 +337,7 @@ def _accuracies(table: Table, evaluators: Sequence[str], interval: IntervalKind,
     # people alone are an evaluator like any other
     judges = [name for name in shown if name != people] or shown
     canvas, blocks = _rows_by_aspect(aspects, judges)
-    for place, (aspect, (axes, first)) in enumerate(blocks.items()):
+    for index, (aspect, (axes, first)) in enumerate(blocks.items()):
         for number, name in enumerate(judges):
             row = first + number
             style = _style(evaluators, name)
@@ -346,12 +346,12 @@ def _accuracies(table: Table, evaluators: Sequence[str], interval: IntervalKind,
                 low, high = one[f"{interval}_low"], one[f"{interval}_high"]
                 if low is not None:
                     axes.plot([low, high], [row, row], color=style["color"], linewidth=1.4, clip_on=False)
-                dot = f"dot-{place}-{number}"
+                dot = f"dot-{index}-{number}"
                 axes.plot([one["accuracy"]], [row], linestyle="none", clip_on=False, gid=dot, **style)
         mark = None if people in judges else cells.get((aspect, people))
         if mark is not None:
             ends = [first - 0.5, first + len(judges) - 0.5]
-            bar = f"people-{place}"
+            bar = f"people-{index}"
             axes.plot([mark["accuracy"]] * 2, ends, color=INK, linewidth=1.8, clip_on=False, gid=bar)
     more = [(_CHANCE, "chance")]
     if people not in judges and any((aspect, people) in cells for aspect in aspects):
@@ -412,7 +412,7 @@ def _blocks(aspects: Sequence[str], judges: Sequence[str]) -> tuple[Canvas, dict
     width = left + 2.75
     canvas = Canvas(figsize=(width, height))
     axes = canvas.add_axes((left / width, 0.4 / height, 2.6 / width, 1 - (top + 0.4) / height))
-    firsts = {aspect: place * step for place, aspect in enumerate(aspects)}
+    firsts = {aspect: index * step for index, aspect in enumerate(aspects)}
     middles = [first + (len(judges) - 1) / 2 for first in firsts.values()]
     _share_axis(axes, step * len(aspects) - 1)
     axes.set_yticks(middles, [aspect_title(aspect) for aspect in aspects])
@@ -433,8 +433,8 @@ def _aspect_panels(
     width, height = left + panel * max(columns, 2), top + tall * lines - 0.3
     canvas = Canvas(figsize=(width, height))
     blocks = {}
-    for place, aspect in enumerate(aspects):
-        line, column = divmod(place, columns)
+    for index, aspect in enumerate(aspects):
+        line, column = divmod(index, columns)
         bottom = height - top - line * tall - _ROW * len(judges)
         axes = canvas.add_axes(
             ((left + panel * column) / width, bottom / height, (panel - 0.2) / width,
@@ -479,12 +479,12 @@ def _curves(axes: Axes, rows: Rows, evaluators: Sequence[str], x: str) -> None:
     for name in evaluators:
         held = sorted((row for row in rows if row["evaluator"] == name), key=lambda row: row[x])
         if held:
-            places = [row[x] for row in held]
+            positions = [row[x] for row in held]
             style = _style(evaluators, name)
             if len(evaluators) <= _MAX_BANDS:
                 lows, highs = ([row[end] for row in held] for end in ("low", "high"))
-                axes.fill_between(places, lows, highs, color=style["color"], alpha=0.08, linewidth=0)
-            axes.plot(places, [row["accuracy"] for row in held], linewidth=1.2, clip_on=False, **style)
+                axes.fill_between(positions, lows, highs, color=style["color"], alpha=0.08, linewidth=0)
+            axes.plot(positions, [row["accuracy"] for row in held], linewidth=1.2, clip_on=False, **style)
 
 
 def _duration(table: Table, evaluators: Sequence[str]) -> Canvas:
@@ -513,7 +513,7 @@ def _strength(table: Table, evaluators: Sequence[str]) -> Canvas:
     for axes, rows in panels:
         _curves(axes, rows, evaluators, "level")
         names = {row["level"]: row["strength"] for row in rows}
-        axes.set_xticks(sorted(names), [names[place] for place in sorted(names)])
+        axes.set_xticks(sorted(names), [names[index] for index in sorted(names)])
         axes.margins(x=0.15)
     return canvas
 
@@ -576,10 +576,10 @@ def _order(table: Table, evaluators: Sequence[str]) -> Canvas:
     longest = max((len(row["evaluator"]) for row in rows), default=0)
     left = min(0.45, 0.03 + 0.0125 * longest)
     axes = canvas.add_axes((left, 0.5 / height, 0.97 - left, 1 - 0.6 / height))
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         style = _style(evaluators, row["evaluator"])
-        axes.plot([row["first_low"], row["first_high"]], [place, place], color=style["color"], linewidth=1.6)
-        axes.plot([row["first_rate"]], [place], linestyle="none", **{**style, "markersize": 6})
+        axes.plot([row["first_low"], row["first_high"]], [index, index], color=style["color"], linewidth=1.6)
+        axes.plot([row["first_rate"]], [index], linestyle="none", **{**style, "markersize": 6})
     axes.axvline(0.5, color=QUIET, linewidth=0.7, dashes=(2, 3))
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=""))
@@ -657,9 +657,9 @@ def _categories(table: Table, _evaluators: Sequence[str]) -> Canvas:
     height = 0.22 * len(table.rows) + 0.7
     canvas = Canvas(figsize=(6.2, height))
     axes = canvas.add_axes((0.36, 0.45 / height, 0.62, 1 - 0.5 / height))
-    places = range(len(table.rows))
-    axes.barh(places, [row["sources"] for row in table.rows], height=0.7, color=PALETTE[0])
-    axes.set_yticks(places, [row["category"] for row in table.rows])
+    positions = range(len(table.rows))
+    axes.barh(positions, [row["sources"] for row in table.rows], height=0.7, color=PALETTE[0])
+    axes.set_yticks(positions, [row["category"] for row in table.rows])
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelcolor=INK)
     axes.set_xlabel("sources")
@@ -690,7 +690,7 @@ _COLOURS = {
     INK: "var(--text)",
     QUIET: "var(--muted)",
     LINE: "var(--line)",
-    **{colour: f"var(--e{place})" for place, colour in enumerate(PALETTE)},
+    **{colour: f"var(--e{index})" for index, colour in enumerate(PALETTE)},
 }
 
 

@@ -159,8 +159,8 @@ def names_of(evaluators: Collection[Who]) -> dict[Who, str]:
 
 
 def small_sample(sources: int) -> str:
-    """Return what a reader has to know of a sample of so few sources; empty for enough of them."""
-    if sources >= FEW_SOURCES:
+    """Return what a reader has to know of a sample of so few sources; empty for enough or none."""
+    if not 0 < sources < FEW_SOURCES:
         return ""
     return (
         f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}, fewer than {FEW_SOURCES}. "

@@ -171,19 +171,19 @@ def _accuracies(
     gathered: JudgedRelease, matrix: Matrix, compared: Sequence[System]
 ) -> Callable[[System], _Cells]:
     """Return what gives a system's accuracies; the best and second best of `compared` are marked."""
-    columns = {name: place for place, name in enumerate(matrix.evaluators)}
+    columns = {name: index for index, name in enumerate(matrix.evaluators)}
     shown = [columns[name] for system in compared if (name := gathered.names[system.who]) in columns]
     marks: dict[tuple[str, int], str] = {}
     for row in matrix.rows:
-        marked = marked_cells([row.cells[place].cell for place in shown], matrix.interval, clearly=False)
-        marks |= {(row.aspect, place): cell.mark for place, cell in zip(shown, marked, strict=True)}
+        marked = marked_cells([row.cells[index].cell for index in shown], matrix.interval, clearly=False)
+        marks |= {(row.aspect, index): cell.mark for index, cell in zip(shown, marked, strict=True)}
 
     def cells(system: System) -> _Cells:
-        place = columns.get(gathered.names[system.who])
-        if place is None:
+        index = columns.get(gathered.names[system.who])
+        if index is None:
             return {}
         return {
-            row.aspect: accuracy_latex(row.cells[place], marks.get((row.aspect, place), ""))
+            row.aspect: accuracy_latex(row.cells[index], marks.get((row.aspect, index), ""))
             for row in matrix.rows
         }
 
@@ -254,7 +254,7 @@ def _category_lines(gathered: JudgedRelease, aspects: Sequence[str]) -> list[str
 def _heading_lines(aspects: Sequence[str]) -> list[str]:
     """Return the aspects' names in two lines, so that ten columns fit on a page."""
     halves = [_halves(aspect) for aspect in aspects]
-    return [_line(["", *(latex(half[place]) for half in halves)]) for place in (0, 1)]
+    return [_line(["", *(latex(half[index]) for half in halves)]) for index in (0, 1)]
 
 
 def _halves(aspect: str) -> tuple[str, str]:

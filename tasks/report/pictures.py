@@ -40,7 +40,7 @@ def sheet_clips(record: PairRecord) -> list[int]:
     drawn = sorted(record.drawn_clips)
     if len(drawn) <= SHEET_CLIPS:
         return drawn
-    return [drawn[round(place)] for place in np.linspace(0, len(drawn) - 1, SHEET_CLIPS)]
+    return [drawn[round(index)] for index in np.linspace(0, len(drawn) - 1, SHEET_CLIPS)]
 
 
 def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) -> Image.Image:
@@ -58,12 +58,12 @@ def contact_sheet(store: Store, record: PairRecord, clips: Sequence[ClipRow]) ->
     by_index = {clip.clip: clip for clip in clips}
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
-    place = 0
+    position = 0
     for segment in record.segments:
         if segment.clip is not None:
-            starts[segment.clip] = place
-            ends[segment.clip] = place + segment.frame_count
-        place += segment.frame_count
+            starts[segment.clip] = position
+            ends[segment.clip] = position + segment.frame_count
+        position += segment.frame_count
     shown = sheet_clips(record)
     sheet = _canvas(max(len(shown), 1), 2, size)
     for column, index in enumerate(shown):
@@ -94,8 +94,8 @@ def sides_sheet(high: Side, low: Side) -> Image.Image:
     for row, (side, own) in enumerate(zip((high, low), sizes, strict=True)):
         for column in range(columns):
             shown = column < len(side)
-            place = (2 * column + 1) * len(side) // (2 * min(columns, max(len(side), 1)))
-            tile = _tile(side.rgb(place), own) if shown else _removed(own)
+            index = (2 * column + 1) * len(side) // (2 * min(columns, max(len(side), 1)))
+            tile = _tile(side.rgb(index), own) if shown else _removed(own)
             _paste(sheet, tile, column, row, size)
     return sheet
 
@@ -114,13 +114,13 @@ def clip_strip(store: Store, frames_id: str, clips: Sequence[ClipRow]) -> Image.
     strip = Image.new(
         "RGB", (STRIP_COLUMNS * size[0], max(-(-len(shown) // STRIP_COLUMNS), 1) * size[1]), _EMPTY
     )
-    for place, clip in enumerate(shown):
+    for index, clip in enumerate(shown):
         if clip.frame_count:
             planes = reader.read(clip.first_frame + clip.frame_count // 2)
             tile = _tile(planes_to_rgb(planes, reader.color)[0], size)
         else:
             tile = _removed(size)
-        row, column = divmod(place, STRIP_COLUMNS)
+        row, column = divmod(index, STRIP_COLUMNS)
         strip.paste(tile, (column * size[0], row * size[1]))
     return strip
 

@@ -22,11 +22,11 @@ def _bars(table: Table) -> Canvas:
     names = list(dict.fromkeys(str(row["suite"]) for row in table.rows))
     canvas = Canvas(figsize=(6.0, 0.6 + 1.5 * len(names)), layout="constrained")
     panels = canvas.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-    for place, (name, axes) in enumerate(zip(names, panels, strict=True)):
+    for index, (name, axes) in enumerate(zip(names, panels, strict=True)):
         rows = [row for row in table.rows if row["suite"] == name]
         starts, heights = [row["least"] for row in rows], [row["prompts"] for row in rows]
         width = 0.94 * (rows[0]["below"] - rows[0]["least"])
-        axes.bar(starts, heights, width, align="edge", color=PALETTE[place % len(PALETTE)])
+        axes.bar(starts, heights, width, align="edge", color=PALETTE[index % len(PALETTE)])
         axes.set_title(name, loc="left")
         axes.set_ylabel("prompts")
         axes.yaxis.get_major_locator().set_params(integer=True)
@@ -59,8 +59,8 @@ def _cloud(table: Table) -> Canvas:
     for number, (line, height) in enumerate(zip(lines, heights, strict=True)):
         down -= height
         across = 10 + (_WIDTH - sum(width for *_, width in line)) / 2
-        for place, (word, size, width) in enumerate(line):
-            color = PALETTE[(number + place) % len(PALETTE)]
+        for index, (word, size, width) in enumerate(line):
+            color = PALETTE[(number + index) % len(PALETTE)]
             axes.text(across, down + 0.25 * height, word, fontsize=size, color=color)
             across += width
     return canvas
@@ -76,11 +76,11 @@ def _themes(table: Table) -> Canvas:
         values = [row[key] for row in table.rows]
         most = max((value for value in values if value), default=0)
         if most:
-            places = [
-                place + (offset - 0.5) * 0.38 for place, value in enumerate(values) if value is not None
+            positions = [
+                index + (offset - 0.5) * 0.38 for index, value in enumerate(values) if value is not None
             ]
             shares = [value / most for value in values if value is not None]
-            axes.barh(places, shares, 0.36, color=PALETTE[offset], label=label)
+            axes.barh(positions, shares, 0.36, color=PALETTE[offset], label=label)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel("share of the greatest")

@@ -314,8 +314,8 @@ class _Fit:
 
     def absent_lines(self) -> Iterator[str]:
         """Yield what the release lacks, with the tables that have it."""
-        for (what, reason), places in self._absent.items():
-            where = f" ({', '.join(places)})" if places else ""
+        for (what, reason), locations in self._absent.items():
+            where = f" ({', '.join(locations)})" if locations else ""
             yield f"{what}{where}: {reason}: not compared"
 
     def values(self, *gives: Quantity) -> list[PublishedValue]:
@@ -444,14 +444,14 @@ def _accuracies(
         if row["low"] is not None
     }
     rows = {row.aspect: row for row in (*matrix.rows, *matrix.summary)}
-    columns = {name: place for place, name in enumerate(matrix.evaluators)}
-    places = [
+    columns = {name: index for index, name in enumerate(matrix.evaluators)}
+    cells = [
         (value, name)
         for value in fit.values("accuracy")
         if fit.is_aspect(value, value.column, rows, (POOLED, MEAN)) and fit.covers(value, rows)
         for name in fit.evaluators(value)
     ]
-    for value, name in places:
+    for value, name in cells:
         shown = rows[value.column].cells[columns[name]] if name in columns else MatrixCell(None)
         accuracy, cell = shown.accuracy, shown.cell
         half = None if value.half is None else value.half / 100
@@ -507,13 +507,13 @@ _DURATION = (
 def _durations(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
     held = {(row["evaluator"], row["aspect"]): row for row in table.rows}
     aspects = {aspect for _, aspect in held}
-    places = [
+    cells = [
         (value, name)
         for value in fit.values("duration_rho", "duration_p")
         if fit.is_aspect(value, value.column, aspects, empty=table.empty)
         for name in fit.evaluators(value)
     ]
-    for value, name in places:
+    for value, name in cells:
         key = "rho_bins" if value.gives == "duration_rho" else "p_bins"
         ours = held.get((name, value.column), {}).get(key)
         yield {

@@ -118,8 +118,8 @@ def duration_bins(release: Release) -> list[DurationBin]:
     sources = Counter(int(row.duration_s // width) for row in release.sources())
     pairs = Counter(record.bin_s // width for record in release.pairs())
     return [
-        DurationBin(place * width, (place + 1) * width, sources[place], pairs[place])
-        for place in range(max([*sources, *pairs, 0]) + 1)
+        DurationBin(index * width, (index + 1) * width, sources[index], pairs[index])
+        for index in range(max([*sources, *pairs, 0]) + 1)
     ]
 
 

@@ -38,16 +38,16 @@ def severity_tables(gathered: JudgedRelease) -> tuple[Table, Table, Table]:
                 head = {"aspect": aspect, "evaluator": gathered.names[who]}
                 clips += _points(head, some, level, gathered)
                 thresholds += _threshold(head, some, level, gathered)
-        places = {name: float(place) for place, name in enumerate(gathered.strengths.get(aspect, ()), 1)}
+        levels = {name: float(index) for index, name in enumerate(gathered.strengths.get(aspect, ()), 1)}
         # the number of clips is held fixed, or two axes would be mixed
         by_strengths = [trial for trial in trials if trial.pair.clips == gathered.main_clips]
         if len({trial.pair.strength for trial in by_strengths}) > 1:
-            names = {place: name for name, place in places.items()}
+            names = {level: name for name, level in levels.items()}
             for who, some in gathered.by_who(by_strengths).items():
                 head = {"aspect": aspect, "evaluator": gathered.names[who]}
                 strengths += [
                     {**point, "strength": names[point["level"]]}
-                    for point in _points(head, some, by_strength(places), gathered)
+                    for point in _points(head, some, by_strength(levels), gathered)
                 ]
     curve = (
         Column("pairs", "pairs", "count"),

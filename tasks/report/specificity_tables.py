@@ -53,7 +53,7 @@ def _cells(gathered: JudgedRelease) -> Iterator[_Cell]:
             name = gathered.names[row.evaluator, row.settings]
             claims[name] = told.get("claims")
             scores.setdefault((name, row.pair_id), []).append(found)
-    order = {aspect: place for place, aspect in enumerate(gathered.aspects)}
+    order = {aspect: index for index, aspect in enumerate(gathered.aspects)}
     kept = [(name, pairs[pair], some) for (name, pair), some in scores.items()]
     kept = [one for one in kept if not gathered.main_strength or one[1].clips == gathered.main_clips]
     cells = grouped(kept, lambda one: (one[0], one[1].aspect, one[1].strength))
@@ -92,7 +92,7 @@ def _scores(row: Judgement, told: Mapping[str, Any]) -> tuple[float, float] | No
 
 def _auc(some: Sequence[tuple[TrialPair, Sequence[tuple[float, float]]]]) -> Auc | None:
     """Return the AUC of pairs, each with the mean scores over its requests."""
-    high, low = ([sum(one[place] for one in every) / len(every) for _, every in some] for place in (0, 1))
+    high, low = ([sum(one[index] for one in every) / len(every) for _, every in some] for index in (0, 1))
     return auc_of(high, low, [pair.source_id for pair, _ in some])
 
 

@@ -153,7 +153,7 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
         for one in board.dimensions
     }
     lines = []
-    for place, line in enumerate(board.lines):
+    for index, line in enumerate(board.lines):
         cells: list[dict[str, Any]] = []
         for group in board.groups:
             for one in _of(board, group):
@@ -161,7 +161,7 @@ def _page(board: SuiteBoard) -> dict[str, Any]:
                 text = Column(one.name, one.title, _kind(one)).text(mean.value)
                 failed = f", {mean.failed} failed" if mean.failed else ""
                 cells.append(
-                    _cell(one.title, mean.value, text, f"n {mean.videos}{failed}", marks[one.name][place])
+                    _cell(one.title, mean.value, text, f"n {mean.videos}{failed}", marks[one.name][index])
                 )
             if board.averaged:
                 cells.append(_mean_cell(board, f"{_first_large(group)}: mean", line.group_means[group]))

@@ -95,7 +95,7 @@ def alignment_table(
         repeated = stability(scale, list(mine.values())) if len(mine) > 1 else None
         changed = _robustness(scores, blurred.get(one.name, {}))
         rows.append({"dimension": one.title, **_people(people), **_stable(repeated), **_moved(changed)})
-        for metric, values in [(name, values) for place, name, values in baselines if place == one.name]:
+        for metric, values in [(name, values) for index, name, values in baselines if index == one.name]:
             rated = [rating for rating in ratings if rating.dimension == one.name]
             found = rank_agreement(rated, means_over(values))
             row = {"dimension": one.title, "metric": metric, "videos": found.n}
@@ -404,8 +404,8 @@ def _alignment(table: Table) -> Canvas:
     axes = canvas.add_subplot()
     for offset, (key, label) in enumerate(keys):
         points = [
-            (row[key], place + (offset - 1) * 0.2)
-            for place, row in enumerate(table.rows)
+            (row[key], index + (offset - 1) * 0.2)
+            for index, row in enumerate(table.rows)
             if row.get(key) is not None
         ]
         axes.plot(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from tasks.report.accuracy import INTERVAL_TEXTS, MARKS_NOTE, Matrix
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagreements
-from tasks.report.figures import Figure, inline_svg
+from tasks.report.figures import Figure, figures_of, inline_svg
 from tasks.report.formats import (
     accuracy_text,
     csv_text,
@@ -176,7 +177,6 @@ class Report(ABC):
     gathered: JudgedPairs
     matrix: Matrix
     tables: dict[str, Table]
-    figures: dict[str, Figure]
     against: Against | None = None
 
     template: ClassVar[str] = "index.html.j2"
@@ -185,6 +185,14 @@ class Report(ABC):
     @abstractmethod
     def sections(self) -> tuple[Section, ...]:
         """The sections of the first page, in order."""
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """The figures, drawn when they are first needed: each takes a quarter of a second."""
+        names = self.gathered.names
+        people = names.get(PEOPLE, "")
+        drawn = figures_of(self.tables, list(names.values()), self.matrix.interval, people)
+        return {figure.name: figure for figure in drawn}
 
     @property
     def paper(self) -> Sequence[PaperPiece]:
@@ -257,17 +265,17 @@ def write_report(
         owned.write(f"figures/{figure.name}.pdf", figure.pdf)
     head = {"judged": report.gathered.title, "marked": report.is_private(private)}
     lines = [report.pair_line(one, private) for one in disputed]
-    for place, one in enumerate(disputed):
+    for index, one in enumerate(disputed):
         page = report.pair_page(one, private)
         data = {
             **head,
             "title": f"{page.line.aspect}: {page.line.source}",
             "pair": page,
-            "before": lines[place - 1] if place else None,
-            "after": lines[place + 1] if place + 1 < len(lines) else None,
+            "before": lines[index - 1] if index else None,
+            "after": lines[index + 1] if index + 1 < len(lines) else None,
         }
         owned.write(f"pairs/{page.line.slug}.html", render("pair.html.j2", data))
-        report_step(place + 2, total, f"pair {place + 1} of {len(disputed)}")
+        report_step(index + 2, total, f"pair {index + 1} of {len(disputed)}")
     data = {**head, "title": f"Report on {report.gathered.title}", **index_data(report, lines)}
     # a short list needs no search
     owned.write("index.html", render(report.template, data, "search.js" if len(lines) > SHORT else ""))
@@ -305,7 +313,7 @@ def index_data(report: Report, lines: list[PairLine]) -> dict[str, Any]:
     figures = [
         ("Pairs judged", f"{len({row.pair_id for row in gathered.rows} - controls):,}"),
         *([("Controls judged", f"{len(controls):,}")] if controls else []),
-        ("Aspects", f"{len(gathered.aspects)}"),
+        *([("Aspects", f"{len(gathered.aspects)}")] if gathered.aspects else []),
         ("Evaluators", f"{len(gathered.names)}"),
         *([("Answers of people", f"{votes:,}")] if votes else []),
         ("Requests", f"{len(gathered.rows) - votes:,}"),

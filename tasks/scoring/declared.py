@@ -180,8 +180,8 @@ def docstring_parameters(documented: Any) -> dict[str, str]:
         return {}
     texts: dict[str, str] = {}
     names: list[str] = []
-    for place, line in enumerate(lines[begin:], begin):
-        if line.startswith("---") or (line and lines[place + 1 : place + 2] == ["-" * len(line)]):
+    for index, line in enumerate(lines[begin:], begin):
+        if line.startswith("---") or (line and lines[index + 1 : index + 2] == ["-" * len(line)]):
             break
         if _NAMES.fullmatch(line):
             names = line.split(", ")

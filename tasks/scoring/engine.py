@@ -102,7 +102,7 @@ class Kind(ABC, Generic[U]):
         Name in counts and messages.
     hardware
         What the workers that run it must have.
-    place
+    placement_name
         Its name in the profile's placement.
     concurrency
         Number of units answered concurrently in one process.
@@ -110,7 +110,7 @@ class Kind(ABC, Generic[U]):
 
     name: str
     hardware: Hardware
-    place: str
+    placement_name: str
     concurrency: int
 
     #: Requests and tokens per minute, over all processes.
@@ -150,8 +150,8 @@ class Kind(ABC, Generic[U]):
         """Return rows with the reason why a unit has no answer; they cost nothing."""
 
     @abstractmethod
-    def copied(self, row: Row, unit: U, place: int) -> Row:
-        """Return the row of an identical unit, as the row at a place of the unit's ids; it costs nothing."""
+    def copied(self, row: Row, unit: U, index: int) -> Row:
+        """Return the row of an identical unit, as the row at an index of the unit's ids; it costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def answer_stage(work: Work[U], task: Task[U], _aspects: tuple[str, ...] = ()) -
         return Outcome(task.id, task.name)
     try:
         kind = work.kind(task.name)
-        if work.placement.runs_on(kind.hardware, kind.place) == "gpu" and not work.allow_cpu_models:
+        if work.placement.runs_on(kind.hardware, kind.placement_name) == "gpu" and not work.allow_cpu_models:
             require_gpu()
         run = TaskRun(work, task, kind, spending)
     except Exception as problem:  # noqa: BLE001 - it could be made where the run began, so this worker lacks something

@@ -72,20 +72,20 @@ class FrameFeature(ABC):
         """
 
     @abstractmethod
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the rows of frames by place, shape (n, `width`).
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
+        """Return the rows of frames by index, shape (n, `width`).
 
         Parameters
         ----------
         side
             The video; only the requested frames need to be read.
-        places
-            Ascending places, at most a batch of them.
+        indices
+            Ascending indices, at most a batch of them.
         """
 
-    def ids(self, side: Side, places: Sequence[int]) -> list[str]:
+    def ids(self, side: Side, indices: Sequence[int]) -> list[str]:
         """Return the identity of each row: that of its frame."""
-        return side.frame_ids(places)
+        return side.frame_ids(indices)
 
     @property
     def description(self) -> str:
@@ -107,7 +107,7 @@ class Features:
     Parameters
     ----------
     rows
-        Shape (n, width), in the order of the places.
+        Shape (n, width), in the order of the indices.
     needed
         Number of requested rows.
     computed
@@ -223,7 +223,7 @@ class FeatureCache:
             }
 
     def compute_missing(
-        self, side: Side, places: Sequence[int], feature: FrameFeature, batch: int = 16
+        self, side: Side, indices: Sequence[int], feature: FrameFeature, batch: int = 16
     ) -> Features:
         """Return the rows of frames; only frames without a known row are read and computed.
 
@@ -231,7 +231,7 @@ class FeatureCache:
         ----------
         side
             The video.
-        places
+        indices
             Places of the frames, in any order and possibly repeated.
         feature
             The feature to compute.
@@ -243,15 +243,15 @@ class FeatureCache:
         ValueError
             If the feature's rows do not have its declared shape.
         """
-        ids = feature.ids(side, places)
+        ids = feature.ids(side, indices)
         shelf = self._shelf(side.family, feature)
         with shelf.lock:
             if any(id_ not in shelf.rows for id_ in ids):
                 shelf.refresh()
             missing: dict[str, int] = {}
-            for id_, place in sorted(zip(ids, places, strict=True), key=lambda item: item[1]):
+            for id_, index in sorted(zip(ids, indices, strict=True), key=lambda item: item[1]):
                 if id_ not in shelf.rows:
-                    missing.setdefault(id_, place)
+                    missing.setdefault(id_, index)
             for some in _slices(list(missing), ROWS_PER_FILE):
                 _compute(shelf, side, {id_: missing[id_] for id_ in some}, batch)
             rows = np.empty((len(ids), feature.width), feature.dtype)

@@ -78,15 +78,15 @@ class CachedSide(Side):
         """Family of videos that share frames with this one."""
         return self._side.family
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames."""
-        return self._side.frame_ids(places)
+        return self._side.frame_ids(indices)
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place, read-only; only frames that are not cached are read."""
-        ids = self.frame_ids(places)
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index, read-only; only frames that are not cached are read."""
+        ids = self.frame_ids(indices)
         frames = self._cache.take(ids)
-        missing = {id_: place for id_, place in zip(ids, places, strict=True) if id_ not in frames}
+        missing = {id_: index for id_, index in zip(ids, indices, strict=True) if id_ not in frames}
         if missing:
             read = self._side.planes(list(missing.values()))
             new = {id_: frame.copy() for id_, frame in zip(missing, read, strict=True)}

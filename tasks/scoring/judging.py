@@ -158,7 +158,7 @@ class Judging(Kind[Request]):
         self.probe = choice.probe
         if self.probe == SWAPPED_NAMES:
             self.evaluator = exchanged(evaluator) or evaluator
-        self.hardware, self.place = evaluator.hardware, evaluator.name
+        self.hardware, self.placement_name = evaluator.hardware, evaluator.name
         self.concurrency = choice.concurrency or evaluator.concurrency
         self.rate = RateLimit(
             work.cache / "rates", label, choice.requests_per_minute, choice.tokens_per_minute
@@ -208,7 +208,7 @@ class Judging(Kind[Request]):
             keys = (unit.shares, *(key for _, key in beginnings(unit.pair, unit.order)))
             placed.append(tuple(ranks.setdefault(key, len(ranks)) for key in keys))
         order = sorted(range(len(units)), key=placed.__getitem__)
-        return [units[place] for place in order]
+        return [units[index] for index in order]
 
     def leaders(self, units: Sequence[Request]) -> set[str]:
         """Return the requests after which a server may have the beginnings of the others in its cache."""
@@ -394,7 +394,7 @@ class Judging(Kind[Request]):
         """Return the row of a request without an answer, which costs nothing."""
         return [self._row(unit, {"failure": failure, "message": message, "cost_usd": 0.0})]
 
-    def copied(self, row: Row, unit: Request, place: int) -> Judgement:
+    def copied(self, row: Row, unit: Request, index: int) -> Judgement:
         """Return the row of an identical request on another pair, for instance of another release."""
         assert isinstance(row, Judgement)
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}

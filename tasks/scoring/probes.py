@@ -194,9 +194,9 @@ class GreyVideo(Side):
         """Return 1."""
         return 1
 
-    def planes(self, places: Sequence[int]) -> Planes:
+    def planes(self, indices: Sequence[int]) -> Planes:
         """Return grey frames."""
-        return np.full((len(places), self.height * 3 // 2, self.width), _GREY, np.uint8)
+        return np.full((len(indices), self.height * 3 // 2, self.width), _GREY, np.uint8)
 
 
 class ShuffledVideo(Side):
@@ -216,13 +216,13 @@ class ShuffledVideo(Side):
         """Family of the video."""
         return self._video.family
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
-        """Return the identity of frames by place."""
-        return self._video.frame_ids([int(self._order[place]) for place in places])
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
+        """Return the identity of frames by index."""
+        return self._video.frame_ids([int(self._order[index]) for index in indices])
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place, read in the order of the video."""
-        wanted = [int(self._order[place]) for place in places]
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index, read in the order of the video."""
+        wanted = [int(self._order[index]) for index in indices]
         ranked = sorted(range(len(wanted)), key=wanted.__getitem__)
         frames = self._video.planes([wanted[rank] for rank in ranked])
         return frames[np.argsort(ranked)]

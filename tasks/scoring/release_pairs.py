@@ -35,6 +35,8 @@ class Selection(Frozen):
     lengths
         Shares of the source that excerpts have; ``excerpts`` stands for all of them, ``none`` for pairs that
         are not excerpts.
+    positions
+        Where the damage is in excerpts: ``own``, ``early``, ``middle`` or ``late``.
     most_per_aspect
         Maximum pairs of each aspect, by a keyed draw; a smaller draw is contained in a larger one.
     """
@@ -44,6 +46,7 @@ class Selection(Frozen):
     strengths: tuple[str, ...] = ()
     clips: tuple[int, ...] = ()
     lengths: tuple[str, ...] = ()
+    positions: tuple[str, ...] = ()
     most_per_aspect: int | None = Field(default=None, ge=1)
 
     def of(self, facts: Iterable[PairFacts]) -> list[PairFacts]:
@@ -60,6 +63,7 @@ class Selection(Frozen):
         _require("number of degraded clips", self.clips, {pair.clips for pair in given})
         lengths = {_length(text) for text in self.lengths}
         _require("length", lengths, {name for pair in given for name in _length_names(pair)})
+        _require("position", self.positions, {pair.position for pair in given if pair.position})
         ids = {_id_of(prefix, given) for prefix in self.pairs}
         selected = [
             pair
@@ -69,6 +73,7 @@ class Selection(Frozen):
             and (not self.strengths or pair.strength in self.strengths)
             and (not self.clips or pair.clips in self.clips)
             and (not lengths or lengths & _length_names(pair))
+            and (not self.positions or pair.position in self.positions)
         ]
         if self.most_per_aspect is not None:
             by_aspect: dict[str, list[PairFacts]] = defaultdict(list)
@@ -83,7 +88,7 @@ class Selection(Frozen):
             ]
         if not selected:
             raise UserInputError(
-                "no pair is left to judge: name fewer aspects, pairs, strengths, clips or lengths"
+                "no pair is left to judge: name fewer aspects, pairs, strengths, clips, lengths or positions"
             )
         return sorted(selected, key=lambda pair: (pair.source_id, pair.aspect, pair.pair_id))
 
@@ -156,6 +161,7 @@ class ReleasePairs(Frozen):
                 frames=record.high_frames + record.low_frames,
                 control=record.control,
                 length=None if record.excerpt is None else record.excerpt.share,
+                position="" if record.excerpt is None else record.excerpt.position,
                 strength_number=strength_number(record),
             )
             for record in self.release.pairs()

@@ -49,8 +49,8 @@ class PairFacts:
         Number of frames of both videos.
     control
         Whether it is a control, of which no side is better.
-    length
-        Of an excerpt, its share of the source; None otherwise.
+    length, position
+        Of an excerpt, its share of the source and where the damage is in it; None and empty otherwise.
     """
 
     pair_id: str
@@ -66,6 +66,7 @@ class PairFacts:
     frames: int = 0
     control: bool = False
     length: float | None = None
+    position: str = ""
     strength_number: float | None = None
 
 

@@ -32,11 +32,11 @@ def wordings_in(folder: str | Path | None) -> dict[str, str]:
     if not folder or not root.is_dir() or any(root.glob("*/*.txt")) or not any(root.glob("*/*/*.txt")):
         return {}
     found = {}
-    for place in sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != "."):
-        if not _NAME.fullmatch(place.name):
-            raise UserInputError(f"{place}: the name of a wording is letters, digits, '.', '_' and '-'")
-        require_prompts(place)
-        found[place.name] = str(place.resolve())
+    for path in sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != "."):
+        if not _NAME.fullmatch(path.name):
+            raise UserInputError(f"{path}: the name of a wording is letters, digits, '.', '_' and '-'")
+        require_prompts(path)
+        found[path.name] = str(path.resolve())
     return found
 
 

@@ -174,7 +174,7 @@ def _cues(text: str, where: str) -> Iterator[CaptionLine]:
 
 
 def _cue(block: list[str], first: int, where: str, is_vtt: bool) -> CaptionLine:
-    times = [(place, match) for place, line in enumerate(block) if (match := _CUE.fullmatch(line))]
+    times = [(index, match) for index, line in enumerate(block) if (match := _CUE.fullmatch(line))]
     if not times or times[0][0] > 1:
         raise _malformed(
             f"{where}, line {first}: after a blank line, times such as 00:00:07,500 --> 00:00:15,000 must "
@@ -182,8 +182,8 @@ def _cue(block: list[str], first: int, where: str, is_vtt: bool) -> CaptionLine:
         )
     if len(times) > 1:
         raise _malformed(f"{where}, line {first + times[1][0]}: add a blank line before these times")
-    place, match = times[0]
-    here, text = f"{where}, line {first + place}", "\n".join(block[place + 1 :])
+    index, match = times[0]
+    here, text = f"{where}, line {first + index}", "\n".join(block[index + 1 :])
     caption = html.unescape(_VTT_MARKUP.sub("", text)) if is_vtt else _SRT_MARKUP.sub("", text)
     return CaptionLine(_seconds(match[1], here), _seconds(match[2], here), caption, here)
 

@@ -31,7 +31,7 @@ MAX_CAPTION_BYTES = 64 << 20
 MAX_CLIPS = 20_000
 
 #: A hint for the files that the command fills.
-FILLED = ". `slvmeval sources caption` fills blank ones"
+FILLED = ". `slvmeval sources caption` with `--server` or `--model` fills blank ones"
 _BREAKS = re.compile("\\s*[\x00-\x1f\x7f-\x9f\u2028\u2029]+\\s*")
 # of text that a caption would turn around it
 _DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")

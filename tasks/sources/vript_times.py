@@ -114,7 +114,7 @@ def times_from_durations(data: bytes, where: str) -> Times:
             f"{where} lacks scene {missing[0] if missing else 1}, so later scenes have no known start",
         )
     edges = list(itertools.accumulate((durations[scene] for scene in scenes), initial=0.0))
-    return {scene: (edges[place], edges[place + 1]) for place, scene in enumerate(scenes)}
+    return {scene: (edges[index], edges[index + 1]) for index, scene in enumerate(scenes)}
 
 
 def _start_and_end(clip: Mapping[str, Any], keys: TimeKeys, where: str) -> tuple[float, float]:

@@ -164,16 +164,16 @@ class _Round:
         for _ in range(count):
             posterior = grid.posterior(right, wrong)
             information, accuracy = _information(posterior, chances)
-            doses = [place for place, dose in enumerate(ladder.doses) if self.free.get(dose)]
-            place = max(doses, key=lambda at: round(float(information[at]), 9))
-            some = self.free[ladder.doses[place]]
+            doses = [index for index, dose in enumerate(ladder.doses) if self.free.get(dose)]
+            best = max(doses, key=lambda at: round(float(information[at]), 9))
+            some = self.free[ladder.doses[best]]
             # sources share the answers evenly: those of one source are alike
             pair = min(some, key=lambda one: (used[one.source_id], self.search.ranks[one.pair_id]))
             some.remove(pair)
             used[pair.source_id] += 1
             self.chosen.append(pair)
-            right[place] += accuracy[place]
-            wrong[place] += 1 - accuracy[place]
+            right[best] += accuracy[best]
+            wrong[best] += 1 - accuracy[best]
         return tuple(self.chosen)
 
 
@@ -211,12 +211,12 @@ def expected_pairs(search: Search, count: int = ROUND_PAIRS) -> int:
     middle = math.log2(below * above) / 2
     width = max(2 * search.ladder.steps[0], search.ladder.steps[1] / 2)
     exchange = np.array([sum(search.ladder.exchanges) / len(search.ladder.exchanges)])
-    places = dict(zip(search.ladder.doses, search.ladder.places(exchange)[0], strict=True))
+    positions = dict(zip(search.ladder.doses, search.ladder.positions(exchange)[0], strict=True))
     points: dict[str, Sequence[float]] = {}
     while pairs := search.next_pairs(points, count):
         for pair in pairs:
             # a logistic curve of about the same shape, without a lapse
-            risen = 1 / (1 + math.exp(-5.9 * (float(places[pair.dose]) - middle) / width))
+            risen = 1 / (1 + math.exp(-5.9 * (float(positions[pair.dose]) - middle) / width))
             chance = 0.5 + 0.5 * risen
             # fractions would be of no variance; keyed draws have that of answers
             draw = int(keyed_rank("expected", pair.pair_id)[:12], 16) / 16**12

@@ -163,9 +163,9 @@ def sign_flip_p(sums: Sequence[int], *key: str) -> tuple[bool, float]:
         steps = size * (2 * np.arange(times + 1) - times)
         if len(possible) * len(steps) > MAX_SUMS:
             break
-        possible, places = np.unique(np.add.outer(possible, steps), return_inverse=True)
+        possible, indices = np.unique(np.add.outer(possible, steps), return_inverse=True)
         each = np.multiply.outer(weights, binom.pmf(np.arange(times + 1), times, 0.5))
-        weights = np.bincount(places.ravel(), each.ravel()).astype(np.float64)
+        weights = np.bincount(indices.ravel(), each.ravel()).astype(np.float64)
     else:
         beyond = np.abs(possible) >= observed
         # without rounding
@@ -190,11 +190,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     None stands for a test that could not be made; it stays None and does not count in the family.
     """
     corrected: list[float | None] = [None] * len(p_values)
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     largest = 0.0
-    for rank, (p, place) in enumerate(known):
+    for rank, (p, index) in enumerate(known):
         largest = max(largest, min(1.0, p * (len(known) - rank)))
-        corrected[place] = largest
+        corrected[index] = largest
     return corrected
 
 

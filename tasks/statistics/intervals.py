@@ -11,7 +11,6 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 #: The paper's factor of the 95 % interval.
 PAPER_Z = 1.96
@@ -68,6 +67,13 @@ def paper_interval(accuracy: float | None, n: int) -> Interval | None:
     return Interval(max(0.0, accuracy - half), min(1.0, accuracy + half))
 
 
+def _student(freedom: int) -> float:
+    """Return the factor of a 95 % interval by Student's t with a number of degrees of freedom."""
+    from scipy.special import stdtrit  # imported here, since builds import this module and draw no interval
+
+    return -float(stdtrit(freedom, ALPHA / 2))
+
+
 def wilson_interval(accuracy: float | None, n: float, alpha: float = ALPHA) -> Interval | None:
     """Return Wilson's interval; None for n = 0.
 
@@ -118,7 +124,7 @@ def mean_interval(values: NDArray[np.float64], clusters: Sequence[Hashable]) -> 
     if variance is None:
         return None
     count, mean = len(set(clusters)), float(values.mean())
-    half = float(stats.t.isf(ALPHA / 2, count - 1)) * math.sqrt(variance)
+    half = _student(count - 1) * math.sqrt(variance)
     return ClusteredInterval(mean - half, mean + half, count, effective_n(values, clusters))
 
 
@@ -181,7 +187,7 @@ def _few_clusters(n: int, clusters: int, values: NDArray[np.float64]) -> float:
     """
     if clusters in (1, n) or bool((values == values[0]).all()):
         return 1.0
-    return float(stats.t.isf(ALPHA / 2, n - 1) / stats.t.isf(ALPHA / 2, clusters - 1)) ** 2
+    return (_student(n - 1) / _student(clusters - 1)) ** 2
 
 
 def macro_interval(parts: Sequence[Sequence[tuple[float, Hashable]]]) -> ClusteredInterval:
@@ -240,9 +246,7 @@ def jackknife_intervals(
     parts = np.zeros((count, sums.shape[1]))
     np.add.at(parts, labels, sums)
     left = estimate(total - parts)
-    half = stats.t.isf(ALPHA / 2, count - 1) * np.sqrt(
-        (count - 1) / count * ((left - left.mean(0)) ** 2).sum(0)
-    )
+    half = _student(count - 1) * np.sqrt((count - 1) / count * ((left - left.mean(0)) ** 2).sum(0))
     return [
         # neither nan nor 0 but for rounding
         Interval(float(value - width), float(value + width)) if width > NO_WIDTH else None

@@ -53,8 +53,8 @@ class Ballots:
     def folds(self) -> NDArray[np.int64]:
         """Return the fold of each pair; all pairs of a source are in the same one."""
         ordered = sorted(set(self.sources), key=lambda source: (digest_text(source), source))
-        place = {source: number % FOLDS for number, source in enumerate(ordered)}
-        return np.array([place[source] for source in self.sources], np.int64)
+        fold = {source: number % FOLDS for number, source in enumerate(ordered)}
+        return np.array([fold[source] for source in self.sources], np.int64)
 
 
 def ballots_of(trials: Mapping[str, Sequence[Trial]], ties: TiePolicy = DEFAULT_TIES) -> Ballots:
@@ -154,8 +154,8 @@ class BestJury:
 def searched_members(ballots: Ballots) -> list[int]:
     """Return the places of the evaluators among which juries are sought, in their order."""
     accuracy = ballots.votes.sum(axis=0)
-    places = sorted(range(len(ballots.members)), key=lambda place: (-accuracy[place], place))
-    return sorted(places[:MAX_SEARCHED])
+    indices = sorted(range(len(ballots.members)), key=lambda index: (-accuracy[index], index))
+    return sorted(indices[:MAX_SEARCHED])
 
 
 def best_juries(
@@ -183,16 +183,16 @@ def best_juries(
     best = []
     for size in range(1, min(most, len(ballots.members)) + 1):
         juries: list[_Jury] = []
-        for places in combinations(searched_members(ballots), size):
-            cost = _cost([costs.get(ballots.members[place]) for place in places])
+        for indices in combinations(searched_members(ballots), size):
+            cost = _cost([costs.get(ballots.members[index]) for index in indices])
             if price is None or (cost is not None and cost <= price + 1e-12):
-                juries.append((places, cost))
+                juries.append((indices, cost))
         if not juries:
             continue
         # by jury and fold
-        sums = np.array([inside @ majority_points(ballots.votes[:, list(places)]) for places, _ in juries])
+        sums = np.array([inside @ majority_points(ballots.votes[:, list(indices)]) for indices, _ in juries])
         sums = sums.round(9)
-        places, cost = _best(juries, sums.sum(axis=1))
+        indices, cost = _best(juries, sums.sum(axis=1))
         held = None
         if len(names) > 1:
             points = np.empty(len(folds))
@@ -200,8 +200,8 @@ def best_juries(
                 other = _best(juries, sums.sum(axis=1) - sums[:, number])[0]
                 points[folds == fold] = majority_points(ballots.votes[:, list(other)])[folds == fold]
             held = verdicts_of(points, ballots.sources)
-        own = verdicts_of(majority_points(ballots.votes[:, list(places)]), ballots.sources)
-        best.append(BestJury(tuple(ballots.members[place] for place in places), cost, own, held))
+        own = verdicts_of(majority_points(ballots.votes[:, list(indices)]), ballots.sources)
+        best.append(BestJury(tuple(ballots.members[index] for index in indices), cost, own, held))
     return tuple(best)
 
 
@@ -261,8 +261,8 @@ def _alike(sums: Floats) -> Floats:
     n, first, second, squares, others, both, apart, *kinds = np.moveaxis(sums, -1, 0)
     values = (0.0, 0.5, 1.0)
     expected = sum(
-        abs(one - other) * kinds[place] * kinds[3 + at]
-        for place, one in enumerate(values)
+        abs(one - other) * kinds[index] * kinds[3 + at]
+        for index, one in enumerate(values)
         for at, other in enumerate(values)
     )
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -116,14 +116,14 @@ def rater_alphas(
     """
     held = _paired(answers)
     counts = _counts(held, values)
-    places = {value: place for place, value in enumerate(values)}
+    indices = {value: index for index, value in enumerate(values)}
     total = counts.sum(0)
     difference = _differences(total[None], level)[0]
     expected = _expected(total, difference)
     sums: dict[str, list[float]] = {}
     for row, some in zip(counts, held.values(), strict=True):
         for rater, value in some.items():
-            to_each = difference[places[value]]
+            to_each = difference[indices[value]]
             sums.setdefault(rater, []).append(float(row @ to_each) / (row.sum() - 1))
     return {
         rater: Alpha(
@@ -146,22 +146,22 @@ def _paired(answers: Iterable[RaterAnswer]) -> dict[str, dict[str, str]]:
 
 def _counts(held: dict[str, dict[str, str]], values: Sequence[str]) -> Floats:
     """Return how often each value was given to each unit, ``(units, values)``."""
-    places = {value: place for place, value in enumerate(values)}
-    counts = np.zeros((len(held), len(places)))
+    indices = {value: index for index, value in enumerate(values)}
+    counts = np.zeros((len(held), len(indices)))
     for row, some in enumerate(held.values()):
         for value in some.values():
-            if value not in places:
+            if value not in indices:
                 raise ValueError(f"{value!r} is none of the values {', '.join(values)}")
-            counts[row, places[value]] += 1
+            counts[row, indices[value]] += 1
     return counts
 
 
 def _tables(counts: Floats) -> Floats:
     """Return each unit's share of the coincidence matrix, ``(units, values, values)``."""
     pairs = counts[:, :, None] * counts[:, None, :]
-    places = np.arange(counts.shape[1])
+    indices = np.arange(counts.shape[1])
     # an answer is not paired with itself
-    pairs[:, places, places] -= counts
+    pairs[:, indices, indices] -= counts
     shares: Floats = pairs / (counts.sum(1) - 1)[:, None, None]
     return shares
 

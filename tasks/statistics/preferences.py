@@ -188,8 +188,8 @@ def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_], clusters: Sequ
 def _share_below(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each value the share of others that are lower; equal ones count half."""
     held = np.sort(others)
-    places = np.searchsorted(held, values, "left") + np.searchsorted(held, values, "right")
-    return np.asarray(places / (2 * len(held)), np.float64)
+    ranks = np.searchsorted(held, values, "left") + np.searchsorted(held, values, "right")
+    return np.asarray(ranks / (2 * len(held)), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +218,10 @@ def calibration_curve(trials: Sequence[Trial]) -> tuple[CalibrationBin, ...]:
     if not held:
         return ()
     shares, truth = _predictions(held)
-    places = np.minimum((shares * BINS).astype(int), BINS - 1)
+    bin_of = np.minimum((shares * BINS).astype(int), BINS - 1)
     bins = []
-    for place in range(BINS):
-        inside = np.flatnonzero(places == place)
+    for index in range(BINS):
+        inside = np.flatnonzero(bin_of == index)
         if not len(inside):
             continue
         interval = clustered_interval(
@@ -230,8 +230,8 @@ def calibration_curve(trials: Sequence[Trial]) -> tuple[CalibrationBin, ...]:
         assert interval is not None
         bins.append(
             CalibrationBin(
-                low=place / BINS,
-                high=(place + 1) / BINS,
+                low=index / BINS,
+                high=(index + 1) / BINS,
                 requests=len(inside),
                 predicted=float(shares[inside].mean()),
                 observed=float(truth[inside].mean()),

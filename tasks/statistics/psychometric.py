@@ -101,7 +101,7 @@ class Ladder:
             return (1.0,)
         return _EXCHANGES if len({dose.clips for dose in self.doses}) > 1 else (0.0,)
 
-    def places(self, exchanges: Array) -> Array:
+    def positions(self, exchanges: Array) -> Array:
         """Return each dose on the logarithmic axis of the threshold, shape ``(exchanges, doses)``."""
         if self.axis == "clips":
             return np.log2([[dose.clips for dose in self.doses]]) + 0 * exchanges[:, None]
@@ -222,8 +222,8 @@ class Grid:
                 + np.log(_lapse_prior(lapses) * np.gradient(lapses))[:, None]
                 - math.log(len(exchanges))
             ) + 0 * exchanges
-        places = ladder.places(exchanges)
-        deviates = _WIDTH_SDS * (places[None, None] - thresholds[:, None, None, None])
+        positions = ladder.positions(exchanges)
+        deviates = _WIDTH_SDS * (positions[None, None] - thresholds[:, None, None, None])
         risen = ndtr(deviates / widths[:, None, None])[:, :, None]
         accuracy = GUESS_RATE + (1 - GUESS_RATE - lapses[:, None, None]) * risen
         return cls(ladder, thresholds, widths, lapses, exchanges, prior, accuracy)
@@ -347,7 +347,7 @@ def _crossing(nodes: Array, profile: Array, limit: float) -> float:
 
 def tally(ladder: Ladder, answers: Iterable[Answer]) -> tuple[Array, Array]:
     """Return the sums of points and of points lost at each dose of a ladder."""
-    at = {dose: place for place, dose in enumerate(ladder.doses)}
+    at = {dose: index for index, dose in enumerate(ladder.doses)}
     right, wrong = np.zeros(len(at)), np.zeros(len(at))
     for answer in answers:
         right[at[answer.dose]] += answer.points
@@ -467,8 +467,8 @@ def _most_probable(grid: Grid, right: Array, wrong: Array) -> Parameters:
 def _accuracy(ladder: Ladder, parameters: Parameters) -> Array:
     """Return the accuracy at each dose."""
     threshold, width, lapse, exchange = parameters
-    places = ladder.places(np.array([exchange]))[0]
-    risen = ndtr(_WIDTH_SDS * (places - threshold) / width)
+    positions = ladder.positions(np.array([exchange]))[0]
+    risen = ndtr(_WIDTH_SDS * (positions - threshold) / width)
     chances: Array = np.clip(GUESS_RATE + (1 - GUESS_RATE - lapse) * risen, 1e-9, 1 - 1e-9)
     return chances
 
@@ -483,17 +483,17 @@ def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: Paramet
         return 1.0
     chance = _accuracy(ladder, parameters)
     threshold, width, lapse, exchange = parameters
-    deviates = _WIDTH_SDS * (ladder.places(np.array([exchange]))[0] - threshold) / width
+    deviates = _WIDTH_SDS * (ladder.positions(np.array([exchange]))[0] - threshold) / width
     rises = (1 - GUESS_RATE - lapse) * stats.norm.pdf(deviates)
     spread = chance * (1 - chance)
-    at = {dose: place for place, dose in enumerate(ladder.doses)}
+    at = {dose: index for index, dose in enumerate(ladder.doses)}
     sums: dict[Hashable, float] = {}
     information = 0.0
     for answer in answers:
-        place = at[answer.dose]
-        score = rises[place] * (answer.points - chance[place]) / spread[place]
+        index = at[answer.dose]
+        score = rises[index] * (answer.points - chance[index]) / spread[index]
         sums[answer.source] = sums.get(answer.source, 0.0) + score
-        information += rises[place] ** 2 / spread[place]
+        information += rises[index] ** 2 / spread[index]
     count = len(clusters)
     if information <= 0:
         return 1.0

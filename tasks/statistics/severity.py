@@ -65,15 +65,15 @@ def by_clips(pair: TrialPair) -> float | None:
     return None if pair.clips is None else float(pair.clips)
 
 
-def by_strength(places: Mapping[str, float]) -> SeverityLevel:
+def by_strength(level_of: Mapping[str, float]) -> SeverityLevel:
     """Return a severity level that maps a pair's strength name to a number; other strengths are ignored.
 
     Parameters
     ----------
-    places
+    level_of
         A positive number for each strength, such as a reduction factor; higher means more severe.
     """
-    return lambda pair: places.get(pair.strength)
+    return lambda pair: level_of.get(pair.strength)
 
 
 def severity_curve(
@@ -87,11 +87,11 @@ def severity_curve(
         If the trials come from several evaluators.
     """
     points = []
-    for place, held in sorted(_levels(trials, level, ties).items()):
+    for at_level, held in sorted(_levels(trials, level, ties).items()):
         accuracy = sum(value for _, value in held) / len(held)
         wilson = wilson_interval(accuracy, len(held))
         assert wilson is not None
-        points.append(SeverityAccuracy(place, len(held), accuracy, wilson))
+        points.append(SeverityAccuracy(at_level, len(held), accuracy, wilson))
     return tuple(points)
 
 
@@ -127,13 +127,13 @@ def threshold(
         If a level is not positive, or the trials come from several evaluators.
     """
     levels = _levels(trials, level, ties)
-    if any(place <= 0 for place in levels):
+    if any(level <= 0 for level in levels):
         raise ValueError(f"levels must be positive: {sorted(levels)}")
     if len(levels) < 2:
         return None
-    places = np.array(sorted(levels), np.float64)
+    positions = np.array(sorted(levels), np.float64)
     sums, counts = _by_source(levels)
-    crossings = [_crossing(places, sums.sum(0), counts.sum(0), target)]
+    crossings = [_crossing(positions, sums.sum(0), counts.sum(0), target)]
     crossing = crossings[0]
     low, high = -math.inf, math.inf
     # draws from one source are all the same: their interval would have no width
@@ -141,7 +141,7 @@ def threshold(
         rng = keyed_rng(seed, *trials[0].who, "severity-threshold")
         for _ in range(draws):
             drawn = rng.integers(len(sums), size=len(sums))
-            crossings.append(_crossing(places, sums[drawn].sum(0), counts[drawn].sum(0), target))
+            crossings.append(_crossing(positions, sums[drawn].sum(0), counts[drawn].sum(0), target))
         # this method does not interpolate, so infinite ends remain infinite
         low, high = np.quantile(crossings[1:] or crossings, [0.025, 0.975], method="inverted_cdf")
     return Threshold(
@@ -158,13 +158,13 @@ def _levels(
     trials: Sequence[Trial], level: SeverityLevel, ties: TiePolicy
 ) -> dict[float, list[tuple[TrialPair, float]]]:
     placed = [
-        (place, (pair, points))
+        (severity, (pair, points))
         for pair, points in pair_points(trials, ties).items()
-        if (place := level(pair)) is not None
+        if (severity := level(pair)) is not None
     ]
     return {
-        place: [held for _, held in together]
-        for place, together in grouped(placed, lambda item: item[0]).items()
+        level: [held for _, held in together]
+        for level, together in grouped(placed, lambda item: item[0]).items()
     }
 
 
@@ -180,20 +180,20 @@ def _by_source(
     rows = {source: row for row, source in enumerate(sorted(rows))}
     sums = np.zeros((len(rows), len(levels)))
     counts = np.zeros_like(sums)
-    for column, place in enumerate(sorted(levels)):
-        for pair, points in levels[place]:
+    for column, level in enumerate(sorted(levels)):
+        for pair, points in levels[level]:
             sums[rows[pair.source_id], column] += points
             counts[rows[pair.source_id], column] += 1
     return sums, counts
 
 
 def _crossing(
-    places: NDArray[np.float64], sums: NDArray[np.float64], counts: NDArray[np.float64], target: float
+    positions: NDArray[np.float64], sums: NDArray[np.float64], counts: NDArray[np.float64], target: float
 ) -> float:
     """Return the level that reaches the target; −∞ if the lowest already does, +∞ if the highest does not."""
     held = counts > 0  # a draw may miss every pair of a level
     curve = isotonic_regression(sums[held] / counts[held], weights=counts[held]).x
-    logs = np.log(places[held])
+    logs = np.log(positions[held])
     above = int(np.searchsorted(curve, target - 1e-12))
     if above == 0:
         return -math.inf

@@ -48,11 +48,11 @@ def auc_of(high: Sequence[float], low: Sequence[float], sources: Sequence[str]) 
     if not high:
         return None
     names = sorted(set(sources))
-    place = np.array([names.index(source) for source in sources])
+    index = np.array([names.index(source) for source in sources])
     one, other = np.asarray(high, np.float64), np.asarray(low, np.float64)
     wins = (np.sign(one[:, None] - other[None, :]) + 1) / 2
     # sums of wins and of comparisons by source of the one video and of the other
-    member = (place[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
+    member = (index[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
     sums, counts = member.T @ wins @ member, np.outer(member.sum(0), member.sum(0))
     own = (np.sign(one - other) + 1) / 2
     interval = None

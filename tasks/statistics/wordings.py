@@ -96,10 +96,10 @@ def wordings_of(trials: Mapping[str, Sequence[Trial]]) -> Wordings | None:
     sources = [pair.source_id for pair, _ in complete]
     means = points.mean((2, 3))
     accuracies = {}
-    for place, name in enumerate(answers):
-        interval = clustered_interval(means[:, place].tolist(), sources)
+    for index, name in enumerate(answers):
+        interval = clustered_interval(means[:, index].tolist(), sources)
         assert interval is not None
-        accuracies[name] = (float(means[:, place].mean()), interval)
+        accuracies[name] = (float(means[:, index].mean()), interval)
     values, count = means.mean(0), len(answers)
     deviation = float(values.std(ddof=1))
     half = float(stats.t.isf(ALPHA / 2, count - 1)) * deviation * math.sqrt(1 + 1 / count)

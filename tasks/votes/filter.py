@@ -7,7 +7,7 @@ passes if its damage is probably clear (:mod:`tasks.votes.worker_model`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -189,7 +189,7 @@ def counting(votes: Iterable[Vote], decisions: Iterable[Decision], rule: FilterR
     for vote in sorted(votes, key=lambda vote: (moment(vote.at), vote.campaign, vote.vote_id)):
         if not vote.gold and (vote.campaign, vote.worker) not in excluded:
             first.setdefault((vote.pair_id, vote.worker), vote)
-    return [first[place] for place in sorted(first)]
+    return [first[index] for index in sorted(first)]
 
 
 def pair_outcomes(
@@ -245,6 +245,16 @@ def pair_outcomes(
             )
         )
     known = {one.pair_id: one for one in outcomes}
+    for record, followed in _followed(records):
+        of_it = FilterVerdict.UNDECIDED if followed is None else known[followed.pair_id].verdict
+        known[record.pair_id] = PairOutcome(
+            record.pair_id, record.source_id, record.aspect, of_it, excerpt=True
+        )
+    return [known[record.pair_id] for record in records]
+
+
+def _followed(records: Sequence[PairRecord]) -> Iterator[tuple[PairRecord, PairRecord | None]]:
+    """Yield each excerpt and the pair whose verdict it has, or None if the release lacks that pair."""
     whole: dict[tuple[str, ...], list[PairRecord]] = {}
     for record in records:
         if not record.excerpt and not record.control:
@@ -253,12 +263,12 @@ def pair_outcomes(
         if record.excerpt:
             same = whole.get((record.source_id, record.aspect, record.strength), [])
             damaged = [one for one in same if set(record.drawn_clips) <= set(one.drawn_clips)]
-            followed = min(damaged, key=lambda one: one.clips_degraded, default=None)
-            of_it = FilterVerdict.UNDECIDED if followed is None else known[followed.pair_id].verdict
-            known[record.pair_id] = PairOutcome(
-                record.pair_id, record.source_id, record.aspect, of_it, excerpt=True
-            )
-    return [known[record.pair_id] for record in records]
+            yield record, min(damaged, key=lambda one: one.clips_degraded, default=None)
+
+
+def excerpts_alone(records: Sequence[PairRecord]) -> list[PairRecord]:
+    """Return the excerpts whose pair with the whole film is missing, so that no vote decides on them."""
+    return [record for record, followed in _followed(records) if followed is None]
 
 
 def controls_of(outcomes: Iterable[PairOutcome]) -> dict[FilterVerdict, int]:

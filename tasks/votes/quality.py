@@ -213,7 +213,7 @@ def quality(
     for vote in every:
         by_pair[vote.campaign, vote.pair_id].append(vote)
     # added up once: nearly everybody votes on a gold pair
-    pairs = {place: _added_up(some) for place, some in by_pair.items()}
+    pairs = {pair: _added_up(some) for pair, some in by_pair.items()}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for vote in every:
         count = counts[vote.campaign, vote.worker]
@@ -251,10 +251,10 @@ def evidence(votes: Iterable[Vote], worker: str, rule: QualityRule) -> dict[str,
     every = _one_each(votes)
     fast = _fast(every, rule)
     mine = [vote for vote in every if vote.worker == worker]
-    places = {vote.pair_id for vote in mine}
+    pair_ids = {vote.pair_id for vote in mine}
     by_pair: dict[str, list[Vote]] = defaultdict(list)
     for vote in every:
-        if vote.pair_id in places:
+        if vote.pair_id in pair_ids:
             by_pair[vote.pair_id].append(vote)
     before = {vote.pair_id: vote for vote in mine}
     found = {}

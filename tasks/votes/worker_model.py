@@ -22,6 +22,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
+from itertools import product
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -186,22 +188,32 @@ class WorkerModel:
         states = np.array(self.shares.get(votes[0].aspect, PRIOR_STATES))
         new = _expected(careless)
         for vote in votes:
-            right = self.right if vote.preferred == "high" else 1 - self.right
-            known = _KNOWN_RIGHT if vote.preferred == "high" else 1 - _KNOWN_RIGHT
-            letter = self.ratings[:, _LETTERS.index(vote.rating)]
-            # a worker who answers by habit says nothing about the pair
-            coin, any_letter = np.full(5, 0.5), np.full(5, 1 / 3)
-            preferred = np.stack([right, coin, 1 - right, coin, coin, known])
-            rated = np.stack([letter, any_letter, letter, any_letter, any_letter])
-            kinds = self._kinds_at(vote, new)
-            both = preferred[list(_PREFERENCE)] * rated[list(_RATING)]
-            left, place = vote.preferred == vote.first, _LETTERS.index(vote.rating)
-            for kind, looks in LOOKS.items():
-                pressed = _pressed(kind, np.array([left]), np.array([place]))[0]
-                both[KINDS.index(kind)] = looks * right * letter + (1 - looks) * pressed
-            states = states * (kinds @ both)
+            answer = (vote.preferred == "high", vote.preferred == vote.first, _LETTERS.index(vote.rating))
+            states = states * (self._kinds_at(vote, new) @ self._answers[answer])
         clear = CALIBRATED * states[CLEAR]
         return float(clear / (clear + states[CLEAR + 1 :].sum()))
+
+    @cached_property
+    def _answers(self) -> dict[tuple[bool, bool, int], Floats]:
+        """The probability of each answer, (high side, left, letter), by kind and state."""
+        return {
+            answer: self._answer(*answer)
+            for answer in product((False, True), (False, True), range(len(_LETTERS)))
+        }
+
+    def _answer(self, high: bool, left: bool, index: int) -> Floats:
+        right = self.right if high else 1 - self.right
+        known = _KNOWN_RIGHT if high else 1 - _KNOWN_RIGHT
+        letter = self.ratings[:, index]
+        # a worker who answers by habit says nothing about the pair
+        coin, any_letter = np.full(5, 0.5), np.full(5, 1 / 3)
+        preferred = np.stack([right, coin, 1 - right, coin, coin, known])
+        rated = np.stack([letter, any_letter, letter, any_letter, any_letter])
+        both: Floats = preferred[list(_PREFERENCE)] * rated[list(_RATING)]
+        for kind, looks in LOOKS.items():
+            pressed = _pressed(kind, np.array([left]), np.array([index]))[0]
+            both[KINDS.index(kind)] = looks * right * letter + (1 - looks) * pressed
+        return both
 
     def _kinds_at(self, vote: Vote, new: Floats) -> Floats:
         """Return the probabilities of a worker's kinds when the worker gave a vote."""
@@ -246,8 +258,8 @@ class _Inference:
         for key, time in zip(keys, times, strict=True):
             last[key] = max(time, last.get(key, time))
         units = sorted(last, key=lambda key: (key[0], last[key], key[1]))
-        places = {key: place for place, key in enumerate(units)}
-        self._unit = np.array([places[key] for key in keys])
+        indices = {key: index for index, key in enumerate(units)}
+        self._unit = np.array([indices[key] for key in keys])
         self._worker, self._pair = np.array(units).T
         self._until = [last[key].isoformat() for key in units]
         self._aspects, aspect = _index([vote.aspect for vote in votes])
@@ -255,11 +267,11 @@ class _Inference:
         self._aspect[pair] = aspect
         #: the state that is known of a pair, -1 of most
         self._known = np.full(len(self._pairs), -1)
-        for vote, place in zip(votes, pair, strict=True):
+        for vote, index in zip(votes, pair, strict=True):
             if vote.check is Check.EQUAL:
-                self._known[place] = NONE
+                self._known[index] = NONE
             elif vote.gold and vote.check is None:
-                self._known[place] = OBVIOUS
+                self._known[index] = OBVIOUS
         #: whether a unit is a check task with a known answer
         self._checks = self._known[self._pair] >= 0
         self._high = np.array([vote.preferred == "high" for vote in votes])
@@ -460,8 +472,8 @@ def _pressed(kind: WorkerKind, left: NDArray[np.bool_], letter: Integers) -> Flo
 def _index(values: Sequence[Key]) -> tuple[list[Key], Integers]:
     """Return the distinct values in order, and the place of each value among them."""
     distinct = sorted(set(values))
-    places = {value: place for place, value in enumerate(distinct)}
-    return distinct, np.array([places[value] for value in values])
+    indices = {value: index for index, value in enumerate(distinct)}
+    return distinct, np.array([indices[value] for value in values])
 
 
 def _normal(logs: Floats, axes: tuple[int, ...] = (1,)) -> Floats:

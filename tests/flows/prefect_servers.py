@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 import psutil
+from filelock import FileLock
 from pydantic import BaseModel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,13 +51,14 @@ def prefect_home(folder: Path) -> str:
     A server that has to make its tables works on them for ten seconds, so they are made once and copied.
     """
     template = ROOT / "build" / "tests" / f"prefect-{version('prefect')}.db"
-    if not template.exists():
-        template.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=template.parent) as made:
-            command = [PREFECT, "server", "database", "upgrade", "--yes"]
-            environment = {**os.environ, "PREFECT_HOME": made}
-            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-            (Path(made) / "prefect.db").replace(template)
+    template.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(template.with_suffix(".lock"), timeout=START_S):
+        if not template.exists():
+            with tempfile.TemporaryDirectory(dir=template.parent) as made:
+                command = [PREFECT, "server", "database", "upgrade", "--yes"]
+                environment = {**os.environ, "PREFECT_HOME": made}
+                subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+                (Path(made) / "prefect.db").replace(template)
     home = folder / "prefect"
     if not home.exists():
         home.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Deployments on a real Prefect server, on SQLite and on PostgreSQL, and runs that a real worker takes."""
+"""Deployments on a real Prefect server, and runs that a real worker takes; PostgreSQL: test_site_services."""
 
 from __future__ import annotations
 
@@ -15,57 +15,24 @@ from infra.prefect_server import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.annotation.installation import media_folder
-from tests.flows.compose_files import services
-from tests.flows.deployed_site import RECIPE, AddFilm, settled
-from tests.flows.postgres import postgres_programs, running_postgres
-from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer, wait_for
+from tests.flows.deployed_site import RECIPE, AddFilm, logged, run, settled, shows_first_build
+from tests.flows.prefect_servers import PREFECT, ROOT, PrefectServer
 from tests.flows.small_builds import make_video
 from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
-PROGRAMS = postgres_programs()
-without_postgres = pytest.mark.skipif(
-    PROGRAMS is None, reason="PostgreSQL is not installed (Debian: apt-get install postgresql)"
-)
 
-
-def compose_settings(**replaced: str) -> dict[str, str]:
-    """Return what compose.yaml sets for the server, its variables filled in and some settings replaced."""
-    secrets = {"POSTGRES_PASSWORD": "p w:/@#", "PREFECT_AUTH": "me:secret"}
-    settings = services(secrets, "compose.yaml")["server"]["environment"]
-    return {**settings, **replaced}
-
-
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=without_postgres)])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PrefectServer]:
-    """A server; on PostgreSQL it is set up as compose.yaml does it, with a password for the API."""
-    folder = tmp_path_factory.mktemp("server")
-    if request.param == "sqlite":
-        with PrefectServer(folder) as result:
-            yield result
-        return
-    assert PROGRAMS is not None
-    settings = compose_settings(PREFECT_SERVER_DATABASE_HOST="127.0.0.1")
-    user, password, name = (
-        settings[f"PREFECT_SERVER_DATABASE_{what}"] for what in ("USER", "PASSWORD", "NAME")
-    )
-    with running_postgres(PROGRAMS, user, password, name) as port:
-        settings["PREFECT_SERVER_DATABASE_PORT"] = str(port)
-        result = PrefectServer(folder, auth=settings["PREFECT_SERVER_API_AUTH_STRING"], **settings)
-        # as the service `tables` of compose.yaml
-        result.processes.run(PREFECT, "server", "database", "upgrade", "--yes")
-        with result:
-            yield result
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """A server of its own: deployments are changed and deleted here."""
+    with PrefectServer(tmp_path_factory.mktemp("server")) as result:
+        yield result
 
 
 #: The flows beside the build, each with a deployment of its name.
 IN_THE_FILE = ("evaluate", "suite", "annotate")
 FURTHER = (*IN_THE_FILE, "prompts")
-#: What does not depend on the database is looked at once.
-on_sqlite = pytest.mark.parametrize("server", ["sqlite"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -79,35 +46,16 @@ def site(server: PrefectServer, add_film: AddFilm) -> Path:
         encoding="utf-8",
     )
     settled(add_film(folder / "videos", 1))
-    output = server.slvmeval("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
+    output = server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
     assert output.count("(created)") == 9
     assert f"PREFECT_API_URL={server.api} prefect worker start" in output
     server.start_worker()
     return folder
 
 
-def run(server: PrefectServer, *words: str, here: bool = True) -> dict[str, Any]:
-    """Start a run by its bare name, watch it, and return it when it is over."""
-    command = server.slvmeval_here if here else server.slvmeval
-    output = command("run", *words, "--profile", "site.toml", "--watch", fails=None)
-    id_ = re.search(r"flow-run/([0-9a-f-]{36})", output)
-    assert id_ is not None, output
-    result: dict[str, Any] = server.ask(f"/flow_runs/{id_[1]}")
-    # --watch ends with the message of the run
-    assert result["state"]["message"] in output.splitlines()[-1]
-    return result
-
-
 def started(server: PrefectServer) -> int:
     """Return how many runs somebody started; others wait for their night."""
     return sum(not result["auto_scheduled"] for result in server.runs())
-
-
-def logged(server: PrefectServer, ran: dict[str, Any], begin: str) -> None:
-    """Wait for a log line of a run that begins so: the server keeps them when it has time."""
-    wait_for(
-        lambda: any(line.startswith(begin) for line in server.logs(ran["id"])), 30, f"line {begin!r}", 0.5
-    )
 
 
 def flow_of(name: str) -> str:
@@ -122,38 +70,16 @@ def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def by_hand(server: PrefectServer, site: Path) -> dict[str, Any]:
     """The first run, which makes version 1 of the release."""
-    return run(server, "build-slvmeval", here=False)
+    return run(server, "build-slvmeval")
 
 
 def test_a_run_by_hand(server: PrefectServer, site: Path, by_hand: dict[str, Any]) -> None:
-    ran = by_hand
-    assert ran["state"]["type"] == "COMPLETED"
-    assert ran["state"]["message"] == "Version 1 of release main is written: 3 pairs of 1 source."
-    assert ran["name"] == "main · 1 source · three"
-    assert sorted(ran["tags"]) == ["recipe:three", "release:main", "site:lab"]
-    shown = server.artifacts(ran["id"])
-    assert {f"progress-{stage}" for stage in ("inspect", "ingest", "degrade", "verify")} <= set(shown)
-    assert shown["result-main"] == ran["state"]["message"]
-    assert str(site / "store" / "releases" / "main" / "versions" / "1") in shown["release-main"]
+    shown = shows_first_build(server, by_hand, "lab", site / "store")
     assert shown["gallery"] == "[Gallery](http://pages/g/index.html)"
     assert (site / "gallery" / "index.html").is_file()
     assert re.search(r"http://127\.0\.0\.1:\d+/(status|info)", shown["dask"])
-    rows = {row["aspect"]: row for row in json.loads(shown["summary-main"])}
-    assert rows["aesthetics"] == {
-        "aspect": "aesthetics",
-        "planned": 1,
-        "built": 1,
-        "set aside": 0,
-        "reasons": "",
-    }
-    assert all("data:image/jpeg;base64," in shown[f"sheet-main-{name.replace('_', '-')}"] for name in rows)
-    asked = {"flow_runs": {"id": {"any_": [ran["id"]]}}}
-    names = {task["name"] for task in server.ask("/task_runs/filter", asked)}
-    assert names == {f"{stage} film1" for stage in ("inspect", "ingest", "degrade", "verify")}
-    logged(server, ran, "ingest 1/1: film1")
 
 
-@on_sqlite
 @pytest.mark.usefixtures("by_hand")
 def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> None:
     # a night in which nothing is new, though a film is being copied
@@ -186,7 +112,6 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     assert "coin" in shown["judgements-main"]
 
 
-@on_sqlite
 def test_a_release_is_put_before_people(
     server: PrefectServer,
     site: Path,
@@ -209,7 +134,6 @@ def test_a_release_is_put_before_people(
     assert len(list(media_folder(store.root).glob("*.mp4"))) == 16 + 2 * 4
 
 
-@on_sqlite
 def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -> None:
     noise = "testsrc2=s=64x48:r=8:d=3,noise=alls=100:allf=t"
     make_video(ffmpeg, site / "clips" / "film1.mp4", "-f", "lavfi", "-i", noise, "-pix_fmt", "yuv420p")
@@ -241,14 +165,12 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -
     assert rows["temporal_flickering"]["reasons"] == "no_answer 1"
 
 
-@on_sqlite
 def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
     ran = run(server, "build-slvmeval", "--set", "sources=folder:/nowhere/videos")
     assert ran["state"]["type"] == "FAILED"
     assert ran["state"]["message"].startswith("/nowhere/videos does not exist: give the folder")
 
 
-@on_sqlite
 def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -> None:
     store = Store.create(site / "broken")
     (store.root / "artifacts").mkdir(exist_ok=True)
@@ -258,7 +180,6 @@ def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -
     logged(server, ran, "ingest of film1 failed:\nTraceback")
 
 
-@on_sqlite
 def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectServer, site: Path) -> None:
     words = ("deploy", "--profile", "site.toml")
     at = ("--cron", "30 1 * * *", "--set", "timezone=Asia/Tokyo")
@@ -288,7 +209,6 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     server.slvmeval_here(*words, "--cron", "0 2 * * *", "--set", "timezone=UTC", "--release", "main")
 
 
-@on_sqlite
 @pytest.mark.usefixtures("by_hand")
 def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site: Path) -> None:
     facts = (
@@ -328,7 +248,6 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
 
 
-@on_sqlite
 def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path) -> None:
     schema = deployed(server, "build-slvmeval")["parameter_openapi_schema"]["properties"]
     assert list(schema)[:6] == ["sources", "recipe", "changes", "release", "fresh", "retry"]
@@ -343,7 +262,6 @@ def test_the_form_says_what_each_parameter_is(server: PrefectServer, site: Path)
         assert field["type"] in ("array", "string", "boolean", "number", "integer"), name
 
 
-@on_sqlite
 def test_what_cannot_be_meant_is_reported(server: PrefectServer, site: Path) -> None:
     wrong = {
         ("run", "nightl"): "Did you mean 'nightly'?",
@@ -364,7 +282,6 @@ def test_what_cannot_be_meant_is_reported(server: PrefectServer, site: Path) -> 
     assert started(server) == runs
 
 
-@on_sqlite
 def test_a_pool_of_another_type_is_refused(server: PrefectServer, site: Path) -> None:
     server.delete("/work_pools/slvmeval")
     server.ask("/work_pools/", {"name": "slvmeval", "type": "docker"})

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from flows.score.parameters import EvaluateParameters
 from flows.score.results import RequestProgress
 from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
+from storage_schemas.pair import Excerpt
 from storage_schemas.parquet import read_dicts
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, FRAMES
@@ -29,6 +33,7 @@ from tasks.publish.pair_videos import materialise_pair
 from tasks.recipe import Lengths, Recipe, load_recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
+from tasks.report.write import write_report
 from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm, changed, only
 from tests.inline import build_inline, evaluate_inline
@@ -99,18 +104,28 @@ def test_excerpts_copy_no_video_and_are_rebuilt_equal(
     assert not build_inline(site).new
 
 
-@pytest.mark.parametrize("lengths", [(), ("excerpts",), ("none",), ("0.50", "1")])
-def test_evaluation_and_its_estimate_follow_the_selected_lengths(
-    lengths: tuple[str, ...], built: BuildResult
+@pytest.mark.parametrize(
+    ("selection", "is_wanted"),
+    [
+        ({}, lambda _: True),
+        ({"lengths": ["excerpts"]}, lambda excerpt: excerpt is not None),
+        ({"lengths": ["none"]}, lambda excerpt: excerpt is None),
+        ({"lengths": ["0.50", "1"]}, lambda excerpt: excerpt and excerpt.share in (0.5, 1)),
+        ({"positions": ["early"]}, lambda excerpt: excerpt and excerpt.position == "early"),
+        (
+            {"lengths": ["0.5"], "positions": ["own", "late"]},
+            lambda excerpt: excerpt and excerpt.share == 0.5 and excerpt.position in ("own", "late"),
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+def test_evaluation_and_its_estimate_follow_the_selected_excerpts(
+    selection: dict[str, Any], is_wanted: Callable[[Excerpt | None], object], built: BuildResult
 ) -> None:
     store, records = built.release.store, built.release.pairs()
-    shares = {record.pair_id: record.excerpt and record.excerpt.share for record in records}
-    wanted = {
-        pair_id
-        for pair_id, share in shares.items()
-        if {(): True, ("excerpts",): share, ("none",): not share, ("0.50", "1"): share in (0.5, 1)}[lengths]
-    }
-    given = EvaluateParameters(store=str(store.root), evaluators=("coin",), lengths=lengths, repeats=2)
+    wanted = {record.pair_id for record in records if is_wanted(record.excerpt)}
+    assert wanted
+    given = EvaluateParameters(store=str(store.root), evaluators=("coin",), repeats=2, **selection)
     evaluation = Evaluation(evaluate_options(given, given.site()), RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
     (judge,) = evaluation.judges
@@ -127,11 +142,13 @@ def test_prepare_refuses_lengths_that_do_not_occur_and_searches_without_pairs(bu
 
     with pytest.raises(UserInputError, match=r"the length '0.3': there are 0.5, 0.75, 1, excerpts, none"):
         prepare(lengths=("0.3",))
+    with pytest.raises(UserInputError, match=r"the position 'middle': there are early, late, own"):
+        prepare(positions=("middle",))
     with pytest.raises(UserInputError, match="asks neither controls nor excerpts"):
         prepare(lengths=("excerpts",), adaptive=True)
 
 
-def test_report_has_accuracies_by_length(built: BuildResult) -> None:
+def test_report_has_accuracies_by_length(built: BuildResult, tmp_path: Path) -> None:
     store = built.release.store
     chosen = tuple(choice_from_text(name) for name in ("duration", "contrast"))
     assert (
@@ -156,6 +173,10 @@ def test_report_has_accuracies_by_length(built: BuildResult) -> None:
     assert changes
     assert all(row["difference"] == 0 for row in changes)
     assert "length" in report.figures
+    only = report_of(replace(gathered, trials=(), all_trials=()))
+    page = write_report(only, tmp_path / "report").read_text(encoding="utf-8")
+    assert "Only excerpts were judged, which no accuracy contains." in page
+    assert not re.search("of 0 sources|<dt>Aspects|aspects-by-evaluators|Per cent of answers", page)
 
 
 def decoded(path: Path) -> list[bytes]:

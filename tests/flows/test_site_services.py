@@ -14,7 +14,7 @@ import openai
 import pytest
 
 from tests.flows.compose_files import FOLDER, services
-from tests.flows.deployed_site import RECIPE, AddFilm, settled
+from tests.flows.deployed_site import RECIPE, AddFilm, run, settled, shows_first_build
 from tests.flows.postgres import postgres_programs, running_postgres
 from tests.flows.prefect_servers import PrefectServer, free_port, wait_for
 
@@ -153,20 +153,19 @@ def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
     site.start("model-server")
     wait_for(lambda: site.healthy("model-server"), 60, "model server", 1.0)
     assert site.start("deploy").wait(300) == 0, (site.server.processes.folder / "deploy.log").read_text()
+    assert (site.server.processes.folder / "deploy.log").read_text().count("(created)") == 9
     site.start("worker")
     wait_for(lambda: site.healthy("worker"), 120, "worker", 1.0)
 
-    id_ = site.server.start_run("build-slvmeval/build-slvmeval", recipe=str(site.folder / "recipe.toml"))
-    assert (
-        site.server.end_of(id_, 400)["message"]
-        == "Version 1 of release main is written: 3 pairs of 1 source."
-    )
+    profile, recipe = site.folder / "site.toml", site.folder / "recipe.toml"
+    ran = run(site.server, "build-slvmeval", "--set", f"recipe={recipe}", profile=str(profile), here=False)
+    shows_first_build(site.server, ran, "compose", site.folder / "store")
     assert (site.folder / "gallery" / "index.html").is_file()
 
     pages = site.start("annotation")
     assert pages.wait(120) != 0
     assert "annotate publish" in (site.server.processes.folder / "annotation.log").read_text()
-    site.server.processes.environment["SLVMEVAL_PROFILE"] = str(site.folder / "site.toml")
+    site.server.processes.environment["SLVMEVAL_PROFILE"] = str(profile)
     site.server.slvmeval("annotate", "publish", "main", "--private")
     command = [*site.command("annotation"), "--private"]
     with subprocess.Popen(command, env=site.environment("annotation"), cwd=site.folder) as process:

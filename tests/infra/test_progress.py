@@ -4,10 +4,13 @@ import io
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from infra import progress as progress_module
 from infra.progress import BuildProgress, read_runs
 from slvmeval.cli.store.build_states import runs_view
 
@@ -39,6 +42,29 @@ def test_a_title_cannot_turn_or_break_a_line(caplog: pytest.LogCaptureFixture) -
         progress.expect("ingest", 1)
         progress.done("ingest", "a\u202e4pm.b\nc")
     assert caplog.messages == ["ingest 1/1: a\\u202e4pm.b\\nc"]
+
+
+def test_silence_in_a_log_is_broken_by_what_is_under_way(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(progress_module, "LOG_EVERY_S", 0.05)
+    with BuildProgress() as progress:
+        wait_until(lambda: any(message.startswith("still at build: ") for message in caplog.messages))
+        progress.working_on("degrade A film\n", others=2)
+        wait_until(lambda: "still at degrade A film\\n and 2 more: 0 s" in caplog.messages)
+    caplog.clear()
+    with BuildProgress(quiet=True):
+        time.sleep(0.2)
+    assert caplog.messages == []
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if is_so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen")
 
 
 def test_what_another_progress_of_the_process_counted_stays(tmp_path: Path) -> None:

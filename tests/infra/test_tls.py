@@ -16,8 +16,8 @@ from cryptography import x509
 from distributed import Client, LocalCluster
 
 from infra.dask_cluster import local_cluster
-from infra.slurm.worker_checks import check_credentials
-from infra.tls import Credentials, credential_files, new_credentials
+from infra.slurm.worker_checks import WorkerChecks
+from infra.tls import credential_files, new_credentials
 from tests.infra.strangers import refused
 
 
@@ -79,8 +79,9 @@ def test_the_files_are_this_users_alone(tmp_path: Path) -> None:
     for path, content in ((files.certificate, credentials.certificate), (files.key, credentials.key)):
         assert Path(path).stat().st_mode & 0o777 == 0o600
         assert Path(path).read_text() == content
-    assert check_credentials(files, wait_s=0) == []
-    (missing,) = check_credentials(Credentials(files.certificate, f"{tmp_path}/none"), wait_s=0)
+    check = WorkerChecks("cpu", "profile").credentials
+    assert check((files.certificate, files.key), wait_s=0) == []
+    (missing,) = check((files.certificate, f"{tmp_path}/none"), wait_s=0)
     assert missing.startswith(
         f"the run's certificate {tmp_path}/none cannot be read on this node (No such file"
     )

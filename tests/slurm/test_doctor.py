@@ -98,7 +98,7 @@ def test_gpus_that_are_none_fail_where_models_need_them(
     profile = changed(tmp_path, ("allow_cpu_models = true", "allow_cpu_models = false"))
     verdict, words = doctor(capsys, profile, store, code=1)["node of h100"]
     assert verdict == "FAIL"
-    assert "SLURM gave the job GPU 0, but" in words
+    assert "SLURM assigned the GPU 0, which does not answer" in words
 
 
 def test_what_no_node_has_is_found_before_a_job_is_sent(
@@ -123,8 +123,8 @@ def test_what_no_node_has_is_found_before_a_job_is_sent(
     assert slurm.squeue() == []
     site = load_profile(profile, environment={})
     assert len(check_profile_fits(site, partitions(), nodes())) == 4
-    with pytest.raises(UserInputError, match=r"profile site\.toml: pools\.cpu\.partition"):
-        require_fit(site, "profile site.toml")
+    with pytest.raises(UserInputError, match=r"profile .*site\.toml: pools\.cpu\.partition"):
+        require_fit(site)
     require_fit(load_profile(ONE_MACHINE, environment={}))
 
 
@@ -158,8 +158,8 @@ def test_a_store_that_nodes_do_not_see(
     result = doctor(capsys, profile, store, code=1)
     verdict, words = result["node of cpu"]
     assert verdict == "FAIL"
-    assert f"{store.parent} does not exist there" in words
-    assert "file system" in words
+    assert f"the folder {store.parent} is not the driver's store but another one" in words
+    assert f"file system that all nodes see at the same path (store in profile {profile})" in words
 
 
 def test_a_node_that_cannot_call_this_machine(
@@ -169,7 +169,7 @@ def test_a_node_that_cannot_call_this_machine(
     profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{alone}"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
     assert verdict == "FAIL"
-    assert "cannot connect to this machine" in words
+    assert "cannot connect to the driver's machine" in words
     assert "scheduler_interface" in words
 
 
@@ -188,7 +188,7 @@ def test_an_interface_that_nodes_lack(
     [
         ("/nowhere/python", "/nowhere/python: No such file or directory"),
         # a Python without our packages
-        (os.path.realpath(sys.executable), "slvmeval missing"),
+        (os.path.realpath(sys.executable), "slvmeval is not installed here"),
     ],
 )
 def test_a_python_that_is_not_ours(

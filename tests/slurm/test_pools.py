@@ -208,7 +208,7 @@ def test_a_folder_that_another_user_made_is_refused_with_a_reason(store: Path, s
         os.chown(theirs, STRANGER, STRANGER)
         with (
             driver(store, {"cpu": pool(scratch=str(theirs))}) as flow,
-            pytest.raises(PrerequisiteError, match=r"guessed belongs to .*: set `scratch`"),
+            pytest.raises(PrerequisiteError, match=r"guessed belongs to .*: set pools\.cpu\.scratch"),
         ):
             flow.wait_for_room("cpu", 1, 1)
         slurm.wait(lambda: list(theirs.iterdir()) == [])

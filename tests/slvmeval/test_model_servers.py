@@ -18,7 +18,7 @@ from slvmeval.model_servers import Frames, ModelAnswer, ModelJudge, ModelQuestio
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
-from storage_schemas.store_check import check_place, places
+from storage_schemas.store_check import check_path, checked_paths
 from tasks.llm.chat import client_of
 from tasks.llm.usage import Price, Prices, usage_fields
 from tasks.scoring.base import BatchJudge
@@ -119,8 +119,9 @@ def test_a_shared_answer_is_asked_for_once_and_is_free_afterwards(tmp_path: Path
     assert (first.value, again.value) == ({"n": 3}, {"n": 3})
     assert (first.usage.tokens_in, again.usage.tokens_in, again.usage.paid) == (100, 0, False)
     (file,) = (setup.store.root / "judgements" / "answers").iterdir()
-    assert file.relative_to(setup.store.root).as_posix() in places(setup.store), "verification reads it"
-    assert not check_place(setup.store, file.relative_to(setup.store.root).as_posix())
+    path = file.relative_to(setup.store.root).as_posix()
+    assert path in checked_paths(setup.store), "verification reads it"
+    assert not check_path(setup.store, path)
 
 
 def test_the_cost_of_earlier_answers_is_that_of_the_row(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from storage_schemas.parquet import read_column
 from storage_schemas.regular_files import entries, read_regular
 from storage_schemas.row_store import parts_of, read_part
 from storage_schemas.store import FRAMES, PAIR, Store
-from storage_schemas.store_check import artifact_problems, check_place, places
+from storage_schemas.store_check import artifact_problems, check_path, checked_paths
 from storage_schemas.zip_store import ZipRanges, check_written
 from tests.frame_arrays import write_frames
 
@@ -125,7 +125,7 @@ def test_zip_file_is_read_again_at_its_end(tmp_path: Path, monkeypatch: pytest.M
     path = frames(tmp_path / "planes.zarr.zip")
     with monkeypatch.context() as patch:
         failing(patch, zipfile, "_EndRecData", 2)
-        assert len(ZipRanges(path).places) > 3
+        assert len(ZipRanges(path).ranges) > 3
     failing(monkeypatch, zipfile, "_EndRecData", 9)
     with pytest.raises(OSError, match="cannot be read"):
         ZipRanges(path)
@@ -164,7 +164,7 @@ def test_what_was_lost_before_the_end_is_found_when_it_is_read_back(tmp_path: Pa
 
 def test_a_written_zip_file_is_read_back(tmp_path: Path) -> None:
     path = frames(tmp_path / "planes.zarr.zip")
-    names = list(ZipRanges(path).places)
+    names = list(ZipRanges(path).ranges)
     check_written(path, names)
     for wrong in (names[:-1], [*names, "more"]):
         with pytest.raises(OSError, match=f"it has {len(names)} of the {len(wrong)} entries"):
@@ -214,9 +214,9 @@ def test_files_are_read_again(whole_store: Store, monkeypatch: pytest.MonkeyPatc
 def test_check_names_what_does_not_answer(whole_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (pair,) = whole_store.manifests(PAIR)
     folder = whole_store.artifact_path(PAIR, pair.id)
-    everything = places(whole_store)
+    everything = checked_paths(whole_store)
     failing(monkeypatch, os, "open", 99, folder)
-    (damage,) = [one for place in everything for one in check_place(whole_store, place)]
+    (damage,) = [one for place in everything for one in check_path(whole_store, place)]
     assert "cannot be read (Stale file handle): look at its file system" in damage.problem
     assert damage.artifact is None and not damage.removable
 
@@ -227,7 +227,7 @@ def test_check_excuses_errnos(whole_store: Store, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(store_check, "file_problems", Mock(side_effect=OSError(number, "so", "file")))
     with pytest.raises(OSError, match="so"):
         artifact_problems(whole_store, PAIR, pair.id)
-    damage = [one for place in places(whole_store) for one in check_place(whole_store, place)]
+    damage = [one for place in checked_paths(whole_store) for one in check_path(whole_store, place)]
     assert damage and all(one.artifact is None and not one.removable for one in damage)
 
 
@@ -235,6 +235,6 @@ def test_frames_that_are_not_those_of_the_manifest_are_found_where_no_release_us
     with store.stage(FRAMES, {"one": 1}) as staged:
         frames(staged.path / "planes.zarr")
         staged.content_checksum = "0" * 64
-    (damage,) = [one for place in places(store) for one in check_place(store, place)]
+    (damage,) = [one for place in checked_paths(store) for one in check_path(store, place)]
     assert "has other frames than its manifest says" in damage.problem
     assert damage.artifact is not None

@@ -197,7 +197,7 @@ def test_read_takes_one_chunk(packed: FrameReader, tmp_path: Path, monkeypatch: 
 
 def test_reader_names_a_file_that_is_missing_or_damaged(packed: FrameReader, tmp_path: Path) -> None:
     assert packed._packed is not None
-    del packed._packed.places["planes/c/1/0/0"]
+    del packed._packed.ranges["planes/c/1/0/0"]
     with pytest.raises(IntegrityError, match="is missing"):
         packed.read(SHARD_FRAMES)
     with pytest.raises(StoreError, match="no frame array"):

@@ -13,7 +13,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.release import find_version
 from storage_schemas.set_aside import SetAsideRow, append_failures, known_failures
 from storage_schemas.store import PAIR, Store
-from storage_schemas.store_check import FileDamage, check_place, places
+from storage_schemas.store_check import FileDamage, check_path, checked_paths
 from storage_schemas.votes import VotesStore
 
 
@@ -22,7 +22,7 @@ class Row(Frozen):
 
 
 def damages(store: Store) -> list[FileDamage]:
-    return [damage for place in places(store) for damage in check_place(store, place)]
+    return [damage for place in checked_paths(store) for damage in check_path(store, place)]
 
 
 def flip(path: Path, place: int) -> None:

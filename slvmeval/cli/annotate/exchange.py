@@ -13,6 +13,7 @@ from flows.parameters import RARE, Given, OwnPrompts, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
 from slvmeval.cli.declared import Only, refuse
+from slvmeval.command_line import command_line
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -168,10 +169,10 @@ def import_(
         result = import_answers(
             desk, installation_key(opened.root), name, options.files, columns, options.dry_run
         )
-    place = options.report or options.files[0].with_name(f"{options.files[0].stem}.left-out.csv")
-    if result.left_out or place.exists():
+    report = options.report or options.files[0].with_name(f"{options.files[0].stem}.left-out.csv")
+    if result.left_out or report.exists():
         # an older report does not apply to these rows
-        write_report(place, result.left_out)
+        write_report(report, result.left_out)
     terminal.show(
         options.output,
         {
@@ -187,7 +188,7 @@ def import_(
         },
         result.in_words(),
         *(f"  {row.file}:{row.line}: {row.reason.value}: {row.message}" for row in result.left_out[:20]),
-        *([f"all {len(result.left_out)} rows that were left out: {place}"] if result.left_out else []),
+        *([f"all {len(result.left_out)} rows that were left out: {report}"] if result.left_out else []),
     )
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
@@ -269,6 +270,7 @@ def publish(
             )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
+    private = ("--private",) if options.private_audience else ()
     terminal.show(
         output,
         {
@@ -283,7 +285,7 @@ def publish(
         },
         result.in_words(),
         *(f"  {why}" for why in result.failed.values()),
-        f"Next: slvmeval annotate serve {result.campaign.name} --store {site.store}",
+        f"Next: {command_line('annotate', 'serve', result.campaign.name, *private, store=site.store)}",
     )
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -11,10 +11,13 @@ from flows.parameters import Given, ReleaseParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.annotate import workers
 from slvmeval.cli.declared import refuse
+from storage_schemas.counts import count_text
+from storage_schemas.first_of_many import first_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from storage_schemas.pair import PairRecord
     from storage_schemas.release import Release
     from tasks.votes.filter import Retention
     from tasks.votes.release_votes import ReleaseVotes
@@ -59,14 +62,16 @@ def filter_(
     Example: `slvmeval annotate filter main --store STORE`
     """
     from tasks.annotation.filtered_release import write_filtered
-    from tasks.votes.filter import FilterVerdict, controls_in_words, controls_of
+    from tasks.votes.filter import FilterVerdict, controls_in_words, controls_of, excerpts_alone
     from tasks.votes.filter import retention as retention_of
 
     parent = terminal.open_release(options)
     people = _people(parent, options.campaigns, options.recipe)
     rows = retention_of(people.outcomes)
     controls = controls_of(people.outcomes)
+    alone = excerpts_alone(parent.pairs())
     about = [in_words] if (in_words := controls_in_words(controls)) else []
+    about += [_in_words(parent, alone)] if alone else []
     if options.dry_run:
         refuse(options, "not with --dry-run", "name")
         terminal.show(
@@ -90,6 +95,7 @@ def filter_(
             "rule": people.rule.model_dump(mode="json"),
             "retention": [_plain(row) for row in rows],
             "controls": controls,
+            "excerpts_alone": [record.pair_id for record in alone],
         },
         lambda: _print_retention(parent, people, rows),
         *about,
@@ -114,6 +120,16 @@ def _people(release: Release, campaigns: Sequence[str], recipe: str | None) -> R
             "`slvmeval annotate collect` collects their votes"
         )
     return people
+
+
+def _in_words(release: Release, alone: Sequence[PairRecord]) -> str:
+    """Return the excerpts on which no vote can decide, and what to do."""
+    where = dict.fromkeys(f"{one.aspect} of {release.source(one.source_id).title}" for one in alone)
+    return (
+        f"{count_text(len(alone), 'excerpt')} left out, because the pair with the whole film, on which "
+        f"people vote, is missing ({first_names(list(where), terminal.MAX_LISTED)}): `slvmeval status` "
+        "says why, `slvmeval build --retry` makes it if it failed"
+    )
 
 
 def _plain(row: Retention) -> dict[str, object]:

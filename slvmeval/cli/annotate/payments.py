@@ -147,11 +147,8 @@ def _earnings(desk: Desk, settings: Campaign) -> dict[str, float]:
     from tasks.annotation.desk.extras import pay_of
 
     pay, seconds = defaultdict[str, float](float), desk.campaigns.watch_s(settings.name)
-    votes = [(vote.worker, vote.pair_id) for _, vote in desk.votes.read(settings.name)]
-    if settings.kind == "ratings":
-        votes = [(one.rating.worker, one.rating.task_id) for one in desk.ratings.read(settings.name)]
-    for worker, task in votes:
-        pay[worker] += settings.pay_for(seconds[task])
+    for answer in desk.votes.answers(settings.name):
+        pay[answer.worker] += settings.pay_for(seconds[answer.pair_id])
     for one in desk.organiser.workers(settings.name):
         pay[one.worker] += pay_of(one.extras)
     return pay

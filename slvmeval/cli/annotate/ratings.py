@@ -12,6 +12,7 @@ from flows.parameters import RARE, Given
 from flows.score.parameters import SuiteParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import Only
+from slvmeval.command_line import command_line
 
 
 def register(annotate: typer.Typer) -> None:
@@ -95,7 +96,7 @@ def publish_ratings(
         {**output, **counts, "left_out": [asdict(one) for one in result.left_out]},
         result.in_words(),
         lambda: terminal.say_left_out(result.left_out, see="--format json"),
-        f"Next: slvmeval annotate serve {wanted.name} --store {root}",
+        f"Next: {command_line('annotate', 'serve', wanted.name, store=root)}",
     )
     if result.left_out:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

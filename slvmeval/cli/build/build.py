@@ -13,6 +13,7 @@ from flows.release.parameters import BuildParameters
 from slvmeval.cli import terminal
 from slvmeval.cli.build.plan import plan
 from slvmeval.cli.declared import Only, Without
+from slvmeval.command_line import command_line
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -99,9 +100,14 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
 
     result = run_flow(BUILD, options, site, run.direct, run.quiet)
     code = finish(result, gallery, summary, run.quiet, run.output)
-    if run.output == "table" and any(count["built"] for count in result.release.summary().values()):
-        judges = "-e duration -e sharpness -e coin"
-        terminal.say(f"next: slvmeval evaluate {result.release.name} --store {options.store} {judges}")
+    if run.output == "table":
+        judges = ("-e", "duration", "-e", "sharpness", "-e", "coin")
+        has_pairs = any(count["built"] for count in result.release.summary().values())
+        terminal.say(
+            f"next: {command_line('evaluate', result.release.name, *judges, store=options.store)}"
+            if has_pairs
+            else "no pair was built: `slvmeval sources scan` says what each film lacks"
+        )
     raise typer.Exit(code)
 
 
@@ -169,7 +175,8 @@ def demo(
 
     # a name that is wrong is reported before anything is fetched
     recipe = load_recipe(given.recipe)
-    files = fetch_demo(given.folder, say=terminal.tell)
+    with terminal.long_work("the films", run.quiet) as say:
+        files = fetch_demo(given.folder, say=say)
     site = terminal.settings(
         store=given.folder / "store",
         model_folders=[files.u2netp.parent],

@@ -124,14 +124,14 @@ def project_files(name: str, cluster: bool) -> dict[str, str]:
     if cluster:
         # beside this package, in a source tree as in an installation
         home = Path(str(files("slvmeval"))).parent
-        for place in _CLUSTER:
-            made |= dict(_texts(home / place, place))
+        for folder in _CLUSTER:
+            made |= dict(_texts(home / folder, folder))
     return made
 
 
-def _texts(folder: Path, place: str) -> Iterator[tuple[str, str]]:
+def _texts(folder: Path, prefix: str) -> Iterator[tuple[str, str]]:
     for one in sorted(folder.iterdir()):
         if one.is_dir() and one.name != "__pycache__":
-            yield from _texts(one, f"{place}/{one.name}")
+            yield from _texts(one, f"{prefix}/{one.name}")
         elif one.is_file() and not one.name.startswith("."):
-            yield f"{place}/{one.name}", one.read_text(encoding="utf-8")
+            yield f"{prefix}/{one.name}", one.read_text(encoding="utf-8")

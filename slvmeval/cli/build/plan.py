@@ -33,8 +33,8 @@ def plan(options: BuildOptions, site: Profile, output: terminal.Format) -> None:
     from tasks.pairs.release_plan import space_problem
 
     with ExitStack() as stack:
-        place = Path(options.store)
-        if not (place.exists() or make_analyser(options.recipe.caption_analysis).asks_server):
+        store = Path(options.store)
+        if not (store.exists() or make_analyser(options.recipe.caption_analysis).asks_server):
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="slvmeval-plan-"))
             options = options.model_copy(update={"store": scratch})
         from flows.release.run import Build
@@ -47,13 +47,13 @@ def plan(options: BuildOptions, site: Profile, output: terminal.Format) -> None:
         before_s = time.process_time()
         build.inspect(InlineExecutor)
         # in a store that does not exist yet, the build has to do it again
-        again_s = 0.0 if place.exists() else time.process_time() - before_s
-        values = plan_values(build, measured_speeds(place))
+        again_s = 0.0 if store.exists() else time.process_time() - before_s
+        values = plan_values(build, measured_speeds(store))
         values["time"] = time_values(build, site, values["gpu_hours"], again_s)
-    values["store"] = str(place)
+    values["store"] = str(store)
     space = values["bytes"]
-    space["free"] = shutil.disk_usage(_existing(place)).free
-    space["problem"] = space_problem(space["needed"], place, space["free"], options.quota_bytes)
+    space["free"] = shutil.disk_usage(_existing(store)).free
+    space["problem"] = space_problem(space["needed"], store, space["free"], options.quota_bytes)
     terminal.show(output, values, lambda: _print(values))
 
 
@@ -205,7 +205,9 @@ def _print(values: dict[str, Any]) -> None:
         terminal.say(f"damaged:   {row['source']}: the video is {DAMAGE_TEXTS[row['damage']]}")
     for row in sources["set_aside"]:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
-    if not values["pairs_missing"]:
+    if not any(counts["planned"] for counts in values["aspects"].values()):
+        terminal.say("no source gives a pair: a build would make an empty release")
+    elif not values["pairs_missing"]:
         terminal.say("nothing is missing: a build would change nothing")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -16,7 +15,9 @@ from flows.parameters import DryRun, Given, ModelFolders, OwnPrompts, SiteParame
 from flows.release.parameters import DEFAULT_RECIPE, RecipeName
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, refuse
+from slvmeval.command_line import command_line
 from storage_schemas.counts import count_text
+from storage_schemas.errors import Reason
 
 if TYPE_CHECKING:
     from infra.profile import Profile
@@ -53,6 +54,10 @@ DataSetArgument = Annotated[
     Given(("argument",), "KIND:PATH"),
     Field(description="folder:PATH or vript:PATH; a plain PATH is a folder. Options as for build."),
 ]
+
+
+#: Reasons of films that may be captioned.
+_TO_CAPTION = (Reason.CAPTIONS_MISSING, Reason.CAPTIONS_EMPTY)
 
 
 class ScanOptions(SiteParameters):
@@ -98,6 +103,8 @@ def scan(
         for done, item in enumerate(adapter.scan(), 1):
             if isinstance(item, SetAsideRow):
                 values = _set_aside(item.source_id, item.location, item.reason.value, item.message)
+                if item.reason in _TO_CAPTION:
+                    values |= _too_short(Path(data_set.path) / item.location, recipe)
             else:
                 values = _usable(item, recipe, analyser if counted < options.sample else None)
                 counted += bool(values["clips"])
@@ -135,15 +142,13 @@ def _next(kind: str, root: str, rows: list[dict[str, Any]]) -> list[str]:
     """Return the next command for a data set, by what is wrong with its sources."""
     from tasks.sources.clips import FILLED
 
-    to_caption = any(
-        row["reason"] == "captions_missing"
-        or (row["reason"] == "captions_empty" and FILLED in row["message"])
-        for row in rows
-    )
-    if kind == "folder" and to_caption:
-        return [f"next: slvmeval sources caption {shlex.quote(root)}"]
+    caption = command_line("sources", "caption", root)
+    if kind == "folder" and any(row["reason"] == "captions_missing" for row in rows):
+        return [f"next: {caption}"]
+    if kind == "folder" and any(FILLED in row["message"] for row in rows):
+        return [f"next: write the captions, or {caption} --server URL"]
     if not all(row["reason"] for row in rows):
-        return [f"next: slvmeval build --dry-run --sources {shlex.quote(root)} --store store"]
+        return [f"next: {command_line('build', '--dry-run', '--sources', root)}"]
     return []
 
 
@@ -257,7 +262,6 @@ def _say_share(
 def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParameters) -> Captioner | None:
     """Return who describes clips, or None without a model; a server is asked whether it has the model."""
     from storage_schemas.errors import PrerequisiteError, UserInputError
-    from storage_schemas.model import ModelServer
     from tasks.first_captions import Captioner
     from tasks.llm.servers import Servers, check_server, list_models, why
 
@@ -271,21 +275,18 @@ def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParame
         source = ImageTextSource(hub, options.model, options.dtype)
         source.check()
         return Captioner(options.model, LocalClient(source, at_once=4), parameters)
-    servers, name = dict(site.model_servers), options.server
-    if name.startswith(("http://", "https://")):
-        servers["captions"], name = ModelServer(url=name), "captions"
-    server = Servers(servers, Path(site.store)).find(name, options.model)
+    server = Servers(site.model_servers, Path(site.store)).find(options.server, options.model)
     if not server.model:
         try:
             listed = list_models(server)
         except (OSError, ValueError) as problem:
             raise PrerequisiteError(
-                f"model server {server.name} at {server.base} does not list its models ({why(problem)}): "
-                "start it, or name the model with --model"
+                f"{server.where} does not list its models ({why(problem)}): start it, "
+                f"{server.correction}, or name the model with --model"
             ) from problem
         if len(listed) != 1:
             raise UserInputError(
-                f"model server {server.name} has {len(listed)} models: choose with --model NAME "
+                f"{server.where} has {len(listed)} models: choose with --model NAME "
                 f"({', '.join(listed[:10])})"
             )
         server = server.model_copy(update={"model": listed[0]})
@@ -347,7 +348,7 @@ def _show_captioned(
         if name not in known
     ]
     left = sum(blank.values())
-    scan = f"next: slvmeval sources scan {shlex.quote(f'folder:{folder}')}"
+    scan = f"next: {command_line('sources', 'scan', f'folder:{folder}')}"
     if not rows:
         lines = [f"all videos in {folder} have captions", scan]
     elif not films:
@@ -392,8 +393,9 @@ class CategoriseOptions(SiteParameters):
     model: Annotated[str, Given(metavar="NAME")] = Field(
         default="", description="The model; Qwen/Qwen3-8B by default."
     )
-    server: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="Its server in the profile's model_servers; caption-analysis by default."
+    server: Annotated[str, Given(metavar="URL|NAME")] = Field(
+        default="",
+        description="Its server, or its name in the profile's model_servers; caption-analysis by default.",
     )
     prompts: OwnPrompts = None
     output: terminal.FormatOption = "table"
@@ -485,15 +487,30 @@ def _analyser() -> CaptionAnalyser | None:
     return analyser
 
 
+def _too_short(video: Path, recipe: Recipe) -> dict[str, Any]:
+    """Return what a film without captions lacks even with some: a sufficient length; empty otherwise."""
+    from storage_schemas.errors import SetAside
+    from tasks.media.probe import probe
+    from tasks.pairs.facts import require_length
+
+    try:
+        require_length(video.stem, probe(video).duration_s, recipe)
+    except SetAside as problem:
+        return {"reason": problem.reason.value, "message": problem.message}
+    return {}
+
+
 def _usable(source: Source, recipe: Recipe, analyser: CaptionAnalyser | None) -> dict[str, Any]:
     """Probe a source and count its clips; report what a build would set aside."""
     from slvmeval.cli.build.clip_counts import counts_values
     from storage_schemas.errors import SetAside
     from tasks.media.probe import probe
+    from tasks.pairs.facts import require_length
     from tasks.sources.clips import check_clips_against_duration
 
     try:
         info = probe(Path(source.video))
+        require_length(source.title, info.duration_s, recipe)
         check_clips_against_duration(source.clips, info.duration_s)
         clips = {} if analyser is None else counts_values(_counts(source, info.duration_s, recipe, analyser))
     except SetAside as problem:

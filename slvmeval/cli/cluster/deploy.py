@@ -13,6 +13,7 @@ from pydantic import Field
 
 from flows.parameters import Given, SiteParameters
 from slvmeval.cli import terminal
+from slvmeval.command_line import command_line
 
 DEPLOY_PANEL = "Deployments on a Prefect server"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -151,7 +152,7 @@ def deploy(
         "Next, on the machine that runs the builds, permanently:",
         f"  PREFECT_API_URL={address} prefect worker start --pool {pool}",
         "Then, from here:",
-        f"  slvmeval run {FLOW_NAME} --profile {file} --watch",
+        f"  {command_line('run', FLOW_NAME, '--profile', file, '--watch')}",
     )
     if site.pools and urlsplit(address).hostname in _LOOPBACK:
         terminal.say(

@@ -107,7 +107,7 @@ def serve_llm(
     if not is_name(name):
         # used as the name of a file and of a job
         raise UsageError(f"--set name={name!r}: use {NAME_RULE}")
-    place = Path(site.store).resolve()
+    store = Path(site.store).resolve()
     weights, revision = _weights(options.model, served, hub, required=options.submit)
     serving = vllm_command(
         weights,
@@ -120,7 +120,7 @@ def serve_llm(
     if served.weights_gb is not None:
         terminal.tell(_memory_note(served))
     if options.batch and not (options.submit or options.script):
-        folder = batches_folder(place, name)
+        folder = batches_folder(store, name)
         answering = ["python", "-P", "-m", "infra.offline_batches", str(folder), "--", *serving]
         terminal.say(shlex.join(answering))
         terminal.tell(f"{len(waiting_batches(folder))} batches wait in {folder}")
@@ -140,12 +140,12 @@ def serve_llm(
             terminal.tell(line)
         return
     if options.batch:
-        job = batches_script(site, serving, store=place, name=name, gpus=served.gpus, pool=options.pool)
+        job = batches_script(site, serving, store=store, name=name, gpus=served.gpus, pool=options.pool)
     else:
         job = server_script(
             site,
             serving,
-            store=place,
+            store=store,
             name=name,
             model=served.repository,
             gpus=served.gpus,
@@ -154,19 +154,19 @@ def serve_llm(
     if options.script:
         terminal.say(job.rstrip("\n"))
         return
-    number = submit_server(site, job, place, name)
+    number = submit_server(site, job, store, name)
     if options.batch:
-        count = len(waiting_batches(batches_folder(place, name)))
+        count = len(waiting_batches(batches_folder(store, name)))
         terminal.say(
             f"job {number} answers the batches of {name}: {count} wait",
-            f"log:  {server_log(site, place, name, number)}",
+            f"log:  {server_log(site, store, name, number)}",
             "then: the same `slvmeval evaluate --batch` collects the answers",
         )
         return
     terminal.say(
         f"job {number} serves {options.model} as {name}",
-        f"log:     {server_log(site, place, name, number)}",
-        f"address: {server_path(place, name)}, written once it answers, after loading its weights",
+        f"log:     {server_log(site, store, name, number)}",
+        f"address: {server_path(store, name)}, written once it answers, after loading its weights",
         f"stop:    scancel {number}",
     )
 

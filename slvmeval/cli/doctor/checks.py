@@ -24,7 +24,7 @@ from flows.parameters import SiteParameters
 from infra.executor import require_worker_processes
 from infra.prefect_server import loopback_port
 from infra.profile import Profile
-from slvmeval.cli.doctor.cluster import check_cluster, profile_place
+from slvmeval.cli.doctor.cluster import check_cluster
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, one_line, store_path
 from slvmeval.cli.doctor.model_servers import check_model_servers
 from slvmeval.foreign_packages import OURS, foreign_packages, in_words
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 _PATIENCE_S = 10.0
 
 
-def check_servers(site: Profile, where: str, ask: bool = True) -> Iterator[Finding]:
+def check_servers(site: Profile, ask: bool = True) -> Iterator[Finding]:
     """Check that the configured Prefect server and model servers answer; `ask`: also a small request each."""
-    yield from check_prefect(site, where)
-    yield from check_model_servers(site, where, ask)
+    yield from check_prefect(site)
+    yield from check_model_servers(site, ask)
 
 
-def check_prefect(site: Profile, where: str) -> Iterator[Finding]:
+def check_prefect(site: Profile) -> Iterator[Finding]:
     """Check that the Prefect server, if there is one, answers and suits several runs at a time."""
-    address, key = site.prefect_api_url, f"prefect_api_url in {where}"
+    address, key = site.prefect_api_url, f"prefect_api_url in {site.place}"
     if not address:
         address, key = os.environ.get("PREFECT_API_URL"), "the variable PREFECT_API_URL"
     if not address:
@@ -161,13 +161,12 @@ def run_checks(
     findings += [*check_store(Path(site.store)), *check_campaigns(Path(site.store))]
     used = None if everything else recipe_in_use(site, recipe, changes)
     findings += [*check_weights(site, used), *check_analyser(site, used)]
-    where = profile_place(options)
-    findings += check_placement(site, where)
-    findings += check_servers(site, where, ask)
-    return [*findings, *check_cluster(site, where, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
+    findings += check_placement(site)
+    findings += check_servers(site, ask)
+    return [*findings, *check_cluster(site, probe=probe, wait_s=probe_wait_s, per_kind=per_kind)]
 
 
-def check_placement(site: Profile, where: str) -> Iterator[Finding]:
+def check_placement(site: Profile) -> Iterator[Finding]:
     """Check that the profile places work that exists: an aspect, an evaluator or a suite's dimension."""
     from tasks.aspects.registry import aspect_names
     from tasks.scoring.registry import BUILT_IN, added_evaluators
@@ -179,7 +178,7 @@ def check_placement(site: Profile, where: str) -> Iterator[Finding]:
         known: Sequence[str] = tuple(suites()) if dimension else names
         if suite not in known:
             hint = suggestion(suite, known, "there are")
-            yield Finding("placement", CheckVerdict.WARN, f"{name} in {where} places nothing: {hint}")
+            yield Finding("placement", CheckVerdict.WARN, f"{name} in {site.place} places nothing: {hint}")
 
 
 def check_python() -> Iterator[Finding]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flows.parameters import SiteParameters
-from infra.pool import Pool
-from infra.profile import PROFILE_VARIABLE, Profile
-from slvmeval.cli.doctor.finding import CheckVerdict, Finding
+from infra.profile import Profile
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
 from storage_schemas.errors import PrerequisiteError, SlvmevalError, UserInputError
 
 if TYPE_CHECKING:
     from infra.slurm.commands import Node, Partition
-from slvmeval.cli.doctor.finding import existing, one_line, store_path
 
 #: Other job systems, by their submit command.
 OTHER_SYSTEMS = {
@@ -39,21 +35,13 @@ _KEYS_OF = (
 RUN, ADDRESS, PORT = "RUN", "ADDRESS", "PORT"
 
 
-def profile_place(options: SiteParameters) -> str:
-    """Return the profile's name in messages: its path."""
-    path = options.profile or os.environ.get(PROFILE_VARIABLE)
-    return f"profile {path}" if path else "profile"
-
-
 def check_cluster(
-    site: Profile, where: str, *, probe: bool = True, wait_s: float = 120.0, per_kind: int = 1
+    site: Profile, *, probe: bool = True, wait_s: float = 120.0, per_kind: int = 1
 ) -> list[Finding]:
     """Check the pools of a profile, if it has any.
 
     Parameters
     ----------
-    where
-        The profile's name in messages.
     probe
         Run a short job on nodes of each pool.
     wait_s
@@ -63,25 +51,25 @@ def check_cluster(
     """
     if not site.pools:
         return []
-    slurm = ask_slurm(where)
+    slurm = ask_slurm(site)
     if isinstance(slurm, Finding):
-        return [slurm, *check_job_logs(site, where)]
+        return [slurm, *check_job_logs(site)]
     partitions, nodes = slurm
     names = ", ".join(partition.name for partition in partitions)
     findings = [Finding("slurm", CheckVerdict.OK, f"answers: {len(nodes)} nodes, partitions {names}")]
     fit = {}
-    for name, pool in site.pools.items():
-        pool_findings = check_pool(pool, name, where, partitions, nodes)
+    for name in site.pools:
+        pool_findings = check_pool(site, name, partitions, nodes)
         findings += pool_findings
         fit[str(name)] = pool_findings[0].verdict
-    findings += check_job_logs(site, where)
-    address, address_finding = scheduler_address(site, where, nodes)
-    scripts, script_findings = check_scripts(site, where, address or ADDRESS, fit)
+    findings += check_job_logs(site)
+    address, address_finding = scheduler_address(site, nodes)
+    accepted, script_findings = check_scripts(site, address or ADDRESS, fit)
     findings += [address_finding, *script_findings]
-    if probe and address is not None and scripts:
+    if probe and address is not None and accepted:
         from slvmeval.cli.doctor.nodes import check_nodes
 
-        return [*findings, *check_nodes(site, where, scripts, nodes, address, wait_s, per_kind)]
+        return [*findings, *check_nodes(site, accepted, nodes, address, wait_s, per_kind)]
     why = "after fixing the rest" if probe else "without --set probe_nodes=0"
     return [
         *findings,
@@ -89,12 +77,12 @@ def check_cluster(
     ]
 
 
-def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
+def ask_slurm(site: Profile) -> tuple[list[Partition], list[Node]] | Finding:
     """Return what SLURM offers, or why it does not answer."""
     from infra.slurm import commands
 
     if shutil.which("sbatch") is None:
-        return Finding("slurm", CheckVerdict.FAIL, _no_sbatch(where))
+        return Finding("slurm", CheckVerdict.FAIL, _no_sbatch(site))
     try:
         return commands.partitions(), commands.nodes()
     except SlvmevalError as problem:
@@ -105,18 +93,15 @@ def ask_slurm(where: str) -> tuple[list[Partition], list[Node]] | Finding:
 
 
 def check_pool(
-    pool: Pool, name: str, where: str, partitions: Sequence[Partition], nodes: Sequence[Node]
+    site: Profile, name: str, partitions: Sequence[Partition], nodes: Sequence[Node]
 ) -> list[Finding]:
     """Check that SLURM can serve a pool's jobs."""
-    from infra.slurm.profile_check import fitting, misfits, takes_jobs
+    from infra.slurm.profile_check import fitting, pool_misfits, takes_jobs
 
-    what = f"pool {name}"
-    problems = [
-        Finding(what, CheckVerdict.FAIL, f"{where}: pools.{name}.{key}: {message}")
-        for key, message in misfits(pool, partitions, nodes)
-    ]
+    what, pool = f"pool {name}", site.pools[name]
+    problems = pool_misfits(site, name, partitions, nodes)
     if problems:
-        return problems
+        return [Finding(what, CheckVerdict.FAIL, problem) for problem in problems]
     matching = fitting(pool, nodes)
     gpus = f", gpus {pool.gpus} x {pool.gres}" if pool.gpus else ""
     fit = (
@@ -131,16 +116,16 @@ def check_pool(
     ]
 
 
-def _no_sbatch(where: str) -> str:
+def _no_sbatch(site: Profile) -> str:
     others = [name for command, name in OTHER_SYSTEMS.items() if shutil.which(command)]
     other = f" This site seems to use {others[0]}, which slvmeval does not support." if others else ""
     return (
         "there is no sbatch here: run this on a machine where jobs are submitted to SLURM, or remove the "
-        f"tables [pools] from {where} to build on this machine.{other}"
+        f"tables [pools] from {site.place} to build on this machine.{other}"
     )
 
 
-def check_job_logs(site: Profile, where: str) -> Iterator[Finding]:
+def check_job_logs(site: Profile) -> Iterator[Finding]:
     """Check that the folder of the job logs is writable."""
     from infra.slurm.run_folder import log_folder
 
@@ -153,23 +138,23 @@ def check_job_logs(site: Profile, where: str) -> Iterator[Finding]:
         yield Finding(
             "job logs",
             CheckVerdict.FAIL,
-            f"{place} cannot be written ({problem.strerror}): choose another folder as job_logs in {where}",
+            f"{place} cannot be written ({problem.strerror}): choose another folder as job_logs in "
+            f"{site.place}",
         )
 
 
-def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple[str | None, Finding]:
+def scheduler_address(site: Profile, nodes: Sequence[Node]) -> tuple[str | None, Finding]:
     """Return the address at which workers reach this machine, with a finding about it."""
-    from infra.slurm.addresses import check_prefect_server, scheduler_options
-    from infra.slurm.on_node import address_of
+    from infra.slurm.addresses import address_of, check_prefect_server, scheduler_options
 
     try:
         options = scheduler_options(site, nodes)
-        address = options.get("host") or address_of(options["interface"])
+        address = address_of(options)
         check_prefect_server(site, options)
     except PrerequisiteError as problem:
-        return None, Finding("scheduler", CheckVerdict.FAIL, f"{where}: {problem}")
-    except OSError:
-        message = f"{where}: scheduler_interface: {site.scheduler_interface!r} has no IPv4 address here"
+        return None, Finding("scheduler", CheckVerdict.FAIL, f"{site.place}: {problem}")
+    except ValueError:
+        message = f"{site.place}: scheduler_interface: {site.scheduler_interface!r} has no IPv4 address here"
         return None, Finding("scheduler", CheckVerdict.FAIL, message)
     how = (
         f"interface {site.scheduler_interface}"
@@ -182,9 +167,9 @@ def scheduler_address(site: Profile, where: str, nodes: Sequence[Node]) -> tuple
 
 
 def check_scripts(
-    site: Profile, where: str, address: str, fit: Mapping[str, CheckVerdict]
-) -> tuple[dict[str, str], list[Finding]]:
-    """Return the job scripts that SLURM accepts for the pools that fit, with findings about the others.
+    site: Profile, address: str, fit: Mapping[str, CheckVerdict]
+) -> tuple[list[str], list[Finding]]:
+    """Return the pools that fit and whose job scripts SLURM accepts, with findings.
 
     Parameters
     ----------
@@ -193,7 +178,7 @@ def check_scripts(
     """
     from infra.slurm import commands
 
-    scripts: dict[str, str] = {}
+    accepted: list[str] = []
     findings = []
     for name in site.pools:
         try:
@@ -201,19 +186,19 @@ def check_scripts(
             if fit[name] is CheckVerdict.OK:
                 commands.check(script)
         except UserInputError as problem:
-            findings.append(Finding(f"script {name}", CheckVerdict.FAIL, f"{where}: {problem}"))
+            findings.append(Finding(f"script {name}", CheckVerdict.FAIL, f"{site.place}: {problem}"))
         except SlvmevalError as problem:
             message = one_line(str(problem))
             findings.append(
-                Finding(f"script {name}", CheckVerdict.FAIL, f"{message}: {_keys(message, where, name)}")
+                Finding(f"script {name}", CheckVerdict.FAIL, f"{message}: {_keys(message, site, name)}")
             )
         else:
             if fit[name] is CheckVerdict.OK:
                 findings.append(Finding(f"script {name}", CheckVerdict.OK, "sbatch --test-only accepts it"))
             if fit[name] is not CheckVerdict.FAIL:
                 # --test-only rejects jobs that fit but have to wait for a node to come back
-                scripts[name] = script
-    return scripts, findings
+                accepted.append(name)
+    return accepted, findings
 
 
 def script_of(site: Profile, pool: str, address: str) -> str:
@@ -232,7 +217,7 @@ def script_of(site: Profile, pool: str, address: str) -> str:
     )
 
 
-def _keys(refusal: str, where: str, pool: str) -> str:
+def _keys(refusal: str, site: Profile, pool: str) -> str:
     """Return the keys that an sbatch error concerns."""
     keys = next((keys for word, keys in _KEYS_OF if word in refusal.lower()), ("directives",))
-    return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {where}"
+    return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {site.place}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Time limit of the job: verifying and loading 60 GB from a slow file system is most of it.
 WALLTIME = "00:30:00"
+#: Seconds within which SLURM ends a job whose time is up.
+SLURM_ENDS_S = 120.0
 
 
 class GpuCheckParameters(SiteParameters):
@@ -61,7 +62,6 @@ def gpu_check(options: GpuCheckParameters) -> None:
     degraded for some aspect, so that its speed is unknown.
     """
     from flows.release.options import recipe_with
-    from infra.slurm.gpu_job import gpu_pool
     from storage_schemas.store import Store
     from tasks.pairs.gpu_check import GpuCheckRequest, check_gpu
 
@@ -75,7 +75,7 @@ def gpu_check(options: GpuCheckParameters) -> None:
         model_folders=tuple(str(Path(folder).expanduser().resolve()) for folder in site.model_folders),
         placement=site.work_placement if in_job else site.work_placement.here(),
         allow_cpu_models=site.allow_cpu_models,
-        pool=gpu_pool(site, "to check", options.pool) if in_job else "",
+        pool=site.gpu_pool("to check", options.pool) if in_job else "",
     )
     report = (
         _in_a_job(site, request, 600.0 if options.max_wait is None else options.max_wait)
@@ -94,40 +94,27 @@ def gpu_check(options: GpuCheckParameters) -> None:
 
 
 def _in_a_job(site: Profile, request: GpuCheckRequest, wait_s: float) -> GpuCheckReport:
-    """Run the check as a job of its GPU pool."""
-    from infra.executor import SINGLE_THREADED
-    from infra.slurm.gpu_job import gpu_script, run_job
-    from infra.slurm.run_folder import make_log_folder
-    from storage_schemas.commit import write_atomic
-    from storage_schemas.store import Store
+    """Run the check as a job with one GPU of its pool, in place of a worker."""
+    from infra.pool import seconds_of
+    from infra.slurm.node_calls import MARK, NodeProgram, run_on_nodes
+    from infra.slurm.run_folder import log_folder, make_log_folder
+    from storage_schemas.errors import PrerequisiteError
     from tasks.pairs.gpu_check import GpuCheckReport
 
-    name = f"slvmeval-gpu-check-{secrets.token_hex(4)}"
-    place = Path(request.store)
-    folder = Store(place).cache / name
-    asked, answered = folder / "request.json", folder / "report.json"
-    make_log_folder(site, place)
-    try:
-        write_atomic(asked, request.model_dump_json().encode())
-        python = site.pools[request.pool].python or sys.executable
-        command = [python, "-m", "tasks.pairs.gpu_check", str(asked), str(answered)]
-        # the environment of a worker
-        script = gpu_script(
-            site, request.pool, command, store=place, name=name, walltime=WALLTIME, variables=SINGLE_THREADED
-        )
-        answer = run_job(
-            site,
-            request.pool,
-            script,
-            store=place,
-            name=name,
-            result=answered,
-            wait_s=wait_s,
-            tell=terminal.tell,
-        )
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return GpuCheckReport.model_validate_json(answer)
+    store, pool = Path(request.store), site.pools[request.pool].share(1)
+    pool = pool.model_copy(update={"walltime": min((WALLTIME, pool.walltime), key=seconds_of)})
+    site = site.model_copy(update={"pools": {**site.pools, request.pool: pool}})
+    make_log_folder(site, store)
+    name = f"gpu-check-{secrets.token_hex(4)}"
+    log = log_folder(site, store) / f"slvmeval-{name}.log"
+    arguments = ("-m", "tasks.pairs.gpu_check", MARK)
+    program = NodeProgram(request.pool, name, arguments, request.model_dump_json(), log)
+    terminal.tell(f"log: {log}")
+    run_s = seconds_of(pool.walltime) + SLURM_ENDS_S
+    (came,) = run_on_nodes(site, [program], store, wait_s=wait_s, run_s=run_s, tell=terminal.tell)
+    if came.answer is None:
+        raise PrerequisiteError(came.problem)
+    return GpuCheckReport.model_validate_json(json.dumps(came.answer))
 
 
 def _print(report: GpuCheckReport) -> None:

@@ -12,16 +12,15 @@ def print_script(options: SiteParameters, pool: str) -> None:
     RUN and PORT are placeholders for what only a build knows: its name and its scheduler's port. ADDRESS is
     one if SLURM does not answer here.
     """
-    from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, profile_place, scheduler_address, script_of
+    from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, scheduler_address, script_of
     from slvmeval.cli.doctor.finding import Finding
     from storage_schemas.errors import UserInputError
     from storage_schemas.placement import known_pool
 
     site = options.site()
-    where = profile_place(options)
     if not site.pools:
-        raise UserInputError(f"{where} has no pools: name another profile with --profile")
-    known_pool(pool, site.pools, f"--pool in {where}")
-    answer = ask_slurm(where)
-    address = None if isinstance(answer, Finding) else scheduler_address(site, where, answer[1])[0]
+        raise UserInputError(f"{site.place} has no pools: name another profile with --profile")
+    known_pool(pool, site.pools, f"--pool in {site.place}")
+    answer = ask_slurm(site)
+    address = None if isinstance(answer, Finding) else scheduler_address(site, answer[1])[0]
     terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))

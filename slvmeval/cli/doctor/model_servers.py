@@ -25,7 +25,7 @@ _MAX_TOKENS = 2048
 _SIDE, _RED = 64, (200, 20, 20)
 
 
-def check_model_servers(site: Profile, where: str, ask: bool) -> Iterator[Finding]:
+def check_model_servers(site: Profile, ask: bool) -> Iterator[Finding]:
     """Check every model server of the profile, and those that were announced in the store.
 
     Parameters
@@ -37,7 +37,7 @@ def check_model_servers(site: Profile, where: str, ask: bool) -> Iterator[Findin
     servers = Servers(site.model_servers, store)
     announced = sorted(path.stem for path in server_path(store, "*").parent.glob("*.json"))
     for name in dict.fromkeys([*site.model_servers, *announced]):
-        advice = f"start that server, or change {entry_of(name)} in {where}"
+        advice = f"start that server, or change {entry_of(name)} in {site.place}"
         if name not in site.model_servers:
             advice = f"if its job has ended, remove {server_path(store, name)}"
         yield check_model_server(name, servers, advice, ask)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from infra.pool import Pool
 from infra.profile import Profile
 from infra.slurm.commands import Node
-from infra.slurm.probe import Probe, Probed, probe_pools
+from infra.slurm.node_calls import NodeAnswer, NodeProgram, run_on_nodes
+from infra.slurm.probe import RUN_S, listening, report_program
 from infra.slurm.profile_check import described, fitting, takes_jobs
-from infra.slurm.run_folder import SAME_VERSIONS, log_folder, versions
-from infra.slurm.waiting import is_unknown, lasting_wait
+from infra.slurm.run_folder import RunFile, log_folder, versions
+from infra.tls import Credentials, credential_files
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
+from storage_schemas.commit import write_atomic
 from storage_schemas.first_of_many import first_names
 
 #: Number of nodes that a message names.
@@ -23,20 +27,12 @@ MODULES = ("numpy", "av", "cv2", "zarr", "onnxruntime", "prefect", "tasks.pairs.
 
 
 def check_nodes(
-    site: Profile,
-    where: str,
-    scripts: Mapping[str, str],
-    nodes: Sequence[Node],
-    address: str,
-    wait_s: float,
-    per_kind: int = 1,
+    site: Profile, pools: Sequence[str], nodes: Sequence[Node], address: str, wait_s: float, per_kind: int = 1
 ) -> list[Finding]:
-    """Run a probe job on each kind of node of each pool, and report what the nodes see.
+    """Have a job on each kind of node of some pools do the checks of a worker, and report what it finds.
 
     Parameters
     ----------
-    scripts
-        The workers' job scripts by pool.
     nodes
         All nodes of the cluster.
     address
@@ -44,33 +40,76 @@ def check_nodes(
     wait_s
         Seconds that the jobs may wait for a node.
     per_kind
-        Number of nodes of each kind to probe.
+        Number of nodes of each kind on which one runs.
     """
-    chosen = {name: _chosen(site.pools[name], nodes, per_kind) for name in scripts}
-    probes = [Probe(name, scripts[name], node.name) for name, (some, _) in chosen.items() for node in some]
-    store = existing(store_path(site))
-    weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
+    chosen = {name: _chosen(site.pools[name], nodes, per_kind) for name in pools}
+    probes = [(name, node.name) for name, (some, _) in chosen.items() for node in some]
     try:
-        probed = probe_pools(
-            site,
-            probes,
-            store,
-            address,
-            distributions=SAME_VERSIONS,
-            modules=MODULES,
-            readable=[path.resolve() for path in weights],
-            writable=[store, existing(log_folder(site, store_path(site)))],
-            wait_s=wait_s,
-            poll_s=max(1.0, min(site.poll_s, 5.0)),
-        )
+        answers = _probe(site, probes, address, wait_s)
     except OSError as problem:
         return [Finding("nodes", CheckVerdict.FAIL, f"probe jobs could not be submitted: {problem}")]
     findings = []
-    for probe, result in zip(probes, probed, strict=True):
-        findings += node_findings(site, where, probe.pool, result, store)
+    for (name, node), answer in zip(probes, answers, strict=True):
+        findings += node_findings(site, name, node, answer)
     for name, (_, unseen) in chosen.items():
         findings += [Finding(f"node of {name}", CheckVerdict.UNSEEN, message) for message in unseen]
     return findings
+
+
+def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_s: float) -> list[NodeAnswer]:
+    """Have nodes of pools do the checks of workers, and what a build uses besides; nothing remains.
+
+    Raises
+    ------
+    OSError
+        If the store cannot be written, or this machine does not have that address.
+    """
+    store, mark = store_path(site), secrets.token_hex(4)
+    weights = [path for folder in site.model_folders if (path := Path(folder).expanduser()).is_dir()]
+    with (
+        tempfile.TemporaryDirectory(prefix=".slvmeval-doctor-", dir=existing(store)) as name,
+        listening(address) as (port, secret),
+    ):
+        run = Path(name)
+        files = credential_files(run)
+        # as a run has it: files that only this user can read, and what tells its store from others
+        Credentials("", "").write(run)
+        run_file = RunFile(scheduler=mark, versions=versions())
+        write_atomic(run / "run.json", run_file.model_dump_json().encode())
+        # nodes may run jobs under another identity on the file system, which is to be found
+        run.chmod(0o755)
+        request = {
+            "profile": site.place,
+            "store": str(existing(store)),
+            "run_file": str(run / "run.json"),
+            "scheduler": mark,
+            "credentials": [files.certificate, files.key],
+            "readable": [str(path.resolve()) for path in weights],
+            "writable": [str(existing(log_folder(site, store)))],
+            "versions": versions(),
+            "modules": MODULES,
+            "driver": [address, port],
+            "secret": secret,
+        }
+        programs = [
+            NodeProgram(
+                pool,
+                f"doctor-{mark}-{number}",
+                ("-",),
+                report_program({**request, **_of_pool(site, pool)}),
+                run / f"{number}.log",
+                node,
+                needs_temporary_folder=False,
+            )
+            for number, (pool, node) in enumerate(probes)
+        ]
+        poll_s = max(1.0, min(site.poll_s, 5.0))
+        return run_on_nodes(site, programs, store, wait_s=wait_s, run_s=RUN_S, poll_s=poll_s)
+
+
+def _of_pool(site: Profile, name: str) -> dict[str, Any]:
+    pool = site.pools[name]
+    return {"pool": name, "gpus": pool.gpus, "interface": pool.interface}
 
 
 def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node], list[str]]:
@@ -88,139 +127,20 @@ def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node
     return chosen, unseen
 
 
-def node_findings(site: Profile, where: str, name: str, probed: Probed, store: Path) -> list[Finding]:
-    """Return the findings of a pool's probe.
-
-    Parameters
-    ----------
-    where
-        The profile's name in messages.
-    name
-        The pool.
-    probed
-        The result of the probe.
-    store
-        The folder that node and driver should share.
-    """
-    what = f"node of {name}"
-    answer = probed.answer
-    if answer is None:
-        return [Finding(what, *_no_answer(probed, name, where, store))]
-    pool = site.pools[name]
-    node, keys = answer["node"], f"pools.{name}"
-    problems = [
-        *_folder_problems(answer, probed.token, where, store),
-        *_software_problems(answer, f"look at {keys}.python and {keys}.setup in {where}"),
-        *_network_problems(answer, keys, where),
-    ]
-    if answer["scratch_error"]:
-        problems.append(f"scratch {answer['scratch_error']}: change {keys}.scratch in {where}")
-    gpu = _gpu_problem(pool, answer, f"look at {keys}.gres and {keys}.gpus in {where}")
-    if gpu and not site.allow_cpu_models:
-        problems.append(gpu)
+def node_findings(site: Profile, pool: str, node: str, came: NodeAnswer) -> list[Finding]:
+    """Return the findings of the checks on a node of a pool."""
+    what = f"node of {pool}"
+    found = came.answer
+    if found is None:
+        verdict = CheckVerdict.UNSEEN if came.waited else CheckVerdict.FAIL
+        return [Finding(what, verdict, f"{node} was not checked: {one_line(came.problem)}")]
+    node, no_gpu = found["node"], found["gpu_problems"]
+    problems = [*found["problems"], *(() if site.allow_cpu_models else no_gpu)]
     if problems:
         return [Finding(what, CheckVerdict.FAIL, f"{node}: {problem}") for problem in problems]
-    devices = answer["gpus"]["seen"] or [f"GPU {number}" for number in answer["gpus"]["given"]]
-    device = f", {devices[0]}" if pool.gpus and devices else ""
-    good = f"{node}: Python {answer['python']}, the same store and versions{device}, reaches this machine"
-    allowed = f"{node}: {gpu}; workers run without it, as allow_cpu_models is set"
+    device = f", {found['gpus'][0]}" if found["gpus"] else ""
+    good = f"{node}: Python {found['python']}, the same store and versions{device}, reaches this machine"
     return [
         Finding(what, CheckVerdict.OK, good),
-        *([Finding(what, CheckVerdict.WARN, allowed)] if gpu else []),
+        *(Finding(what, CheckVerdict.WARN, f"{node}: {problem}") for problem in no_gpu),
     ]
-
-
-def _no_answer(probed: Probed, name: str, where: str, store: Path) -> tuple[CheckVerdict, str]:
-    job = probed.job
-    if job is not None and job.pending:
-        lasting = lasting_wait(job.reason)
-        if lasting is not None:
-            keys = ", ".join(f"pools.{name}.{key}" for key in lasting.keys)
-            look = f"; look at {keys} in {where}" if keys else ""
-            return CheckVerdict.FAIL, (
-                f"{probed.node}: the probe job would never start by itself ({job.reason}): "
-                f"{lasting.remedy}{look}"
-            )
-        if is_unknown(job.reason):
-            return CheckVerdict.UNSEEN, (
-                f"{probed.node} was not checked: the probe job waits, and SLURM says: {job.reason}. If that "
-                f"does not end by itself, change pools.{name} in {where}"
-            )
-        why = f" ({job.reason})" if job.reason else ""
-        return CheckVerdict.UNSEEN, (
-            f"{probed.node} was not checked: the probe job was still waiting{why} and was cancelled; try "
-            "again later or with a longer --set max_wait=…"
-        )
-    if job is not None and job.there:
-        return (
-            CheckVerdict.FAIL,
-            f"the probe job ran on {job.node} and did not report in time: check that node",
-        )
-    if probed.log:
-        return CheckVerdict.FAIL, (
-            f"the probe job reported: {one_line(probed.log)}: look at python and setup of "
-            f"pools.{name} in {where}"
-        )
-    ended = f" ({job.state} on {job.node or 'no node'})" if job is not None else ""
-    return CheckVerdict.FAIL, (
-        f"the probe job ended{ended}, and its report did not reach {store}: nodes do not see that "
-        "folder; put "
-        f"the store on a file system that they share (store in {where})"
-    )
-
-
-def _folder_problems(answer: Mapping[str, Any], token: str, where: str, store: Path) -> Iterator[str]:
-    if answer["token"] != token:
-        yield (
-            f"{store} does not exist there, or is a different folder: put the store on a file "
-            "system that all "
-            f"nodes share (store in {where})"
-        )
-        return
-    for folder, problem in answer["folder_errors"].items():
-        if problem:
-            yield (
-                f"{folder} {problem}: put it on a file system that all nodes share "
-                f"(store, model_folders, job_logs in {where})"
-            )
-
-
-def _software_problems(answer: Mapping[str, Any], advice: str) -> Iterator[str]:
-    node_versions = {"python": ".".join(answer["python"].split(".")[:2]), **answer["versions"]}
-    other = [
-        f"{name} {node_versions.get(name) or 'missing'} (here {wanted})"
-        for name, wanted in versions().items()
-        if node_versions.get(name) != wanted
-    ]
-    if other:
-        yield f"different versions: {', '.join(other)}; its Python is {answer['executable']}: {advice}"
-    if answer["import_errors"]:
-        problems = "; ".join(f"{name}: {problem}" for name, problem in answer["import_errors"].items())
-        yield f"cannot import {problems}: {advice}"
-
-
-def _network_problems(answer: Mapping[str, Any], keys: str, where: str) -> Iterator[str]:
-    if answer["driver_error"]:
-        yield (
-            f"cannot connect to this machine ({answer['driver_error']}): name an interface that "
-            "nodes reach as "
-            f"scheduler_interface in {where}, or run builds on a machine that they reach"
-        )
-    if answer["worker_error"]:
-        yield (
-            f"this machine cannot connect to a worker there ({answer['worker_error']}): change "
-            f"{keys}.interface in "
-            f"{where}. Its interfaces: {', '.join(answer['interfaces'])}"
-        )
-
-
-def _gpu_problem(pool: Pool, answer: Mapping[str, Any], advice: str) -> str | None:
-    given, seen = answer["gpus"]["given"], answer["gpus"]["seen"]
-    if not pool.gpus or len(seen or ()) >= pool.gpus:
-        return None
-    if len(given) < pool.gpus:
-        return f"SLURM gave the job {len(given)} GPUs of {pool.gpus}: {advice}"
-    why = (
-        "neither nvidia-smi nor torch is available to list it" if seen is None else "its driver shows no GPU"
-    )
-    return f"SLURM gave the job GPU {','.join(given)}, but {why}"

@@ -17,6 +17,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, refuse
 from slvmeval.cli.evaluate.evaluators import list_evaluators
 from slvmeval.cli.listing import KINDS, ListOptions, chosen
+from slvmeval.command_line import command_line
 from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
         titles = ("aspect", "pairs", *(matrix.evaluators[column] for column in columns))
         heading = "Accuracy in %, with its 95 % interval clustered by source"
         terminal.say(terminal.Grid(heading, titles, rows, numbers=len(titles) - 1))
-    terminal.say(f"next: slvmeval report {release.name} --store {options.store} --out report --open")
+    command = command_line("report", release.name, "--out", "report", "--open", store=options.store)
+    terminal.say(f"next: {command}")
 
 
 def _accuracy_text(shown: MatrixCell) -> str:
@@ -141,7 +143,8 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
 
     evaluation = Evaluation(options, RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
-    rows = estimate(evaluation, run.sample, terminal.teller(run.quiet or run.output != "table"))
+    with terminal.long_work("the estimate", run.quiet or run.output != "table") as say:
+        rows = estimate(evaluation, run.sample, say)
     basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
     refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
     output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}

@@ -83,7 +83,7 @@ def new(folder: Path, shape: Shape) -> None:
     )
 
 
-def write_package(name: str, shape: Shape, place: Path) -> None:
+def write_package(name: str, shape: Shape, folder: Path) -> None:
     """Write the package of a new evaluator as a new folder.
 
     Parameters
@@ -92,7 +92,7 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         Name of the evaluator and of its distribution.
     shape
         Whether it compares two videos or rates one.
-    place
+    folder
         The folder; it may exist if it is empty.
 
     Raises
@@ -114,8 +114,8 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         raise UserInputError(f"there is an evaluator {name} already: choose another name")
     if importlib.util.find_spec(module) is not None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UserInputError(f"{place} exists and is not an empty folder: name another one")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserInputError(f"{folder} exists and is not an empty folder: name another one")
     words = {"name": name, "module": module, "class_name": _class_name(name), "use": _USE[shape].format(name)}
     texts = files("slvmeval") / "evaluator_package"
     written = {
@@ -125,7 +125,7 @@ def write_package(name: str, shape: Shape, place: Path) -> None:
         "README.md": "README.md.txt",
     }
     write_new_files(
-        place,
+        folder,
         {
             target: Template((texts / source).read_text(encoding="utf-8")).substitute(words)
             for target, source in written.items()

@@ -291,11 +291,11 @@ def _print_against(against: Against) -> None:
 
 def _grid(table: Table) -> terminal.Grid:
     """Return a table for a terminal, with the numbers directly after the first text."""
-    texts = [place for place, column in enumerate(table.shown) if not column.is_number]
-    numbers = [place for place, column in enumerate(table.shown) if column.is_number]
+    texts = [index for index, column in enumerate(table.shown) if not column.is_number]
+    numbers = [index for index, column in enumerate(table.shown) if column.is_number]
     order = [*texts[:1], *numbers, *texts[1:]]
-    titles = [table.shown[place].title for place in order]
-    rows = [[row[place] for place in order] for row in table.cells()]
+    titles = [table.shown[index].title for index in order]
+    rows = [[row[index] for index in order] for row in table.cells()]
     return terminal.Grid(table.title, titles, rows, len(numbers))
 
 

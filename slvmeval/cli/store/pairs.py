@@ -143,7 +143,7 @@ _COLUMNS = ("position", "clip", "from frame", "frames", "low side from s", "kind
 
 def _edit_rows(record: PairRecord) -> list[Sequence[object]]:
     rows: list[Sequence[object]] = []
-    place = 0
+    at_frame = 0
     for position, segment in enumerate(record.segments):
         made_of = "source"
         if segment.degraded_clip is not None:
@@ -156,12 +156,12 @@ def _edit_rows(record: PairRecord) -> list[Sequence[object]]:
                 "" if segment.clip is None else segment.clip,
                 segment.first_frame,
                 segment.frame_count,
-                f"{place / record.fps:.0f}",
+                f"{at_frame / record.fps:.0f}",
                 f"{segment.kind}, moved" if segment.moved else segment.kind,
                 made_of,
             )
         )
-        place += segment.frame_count
+        at_frame += segment.frame_count
     return rows
 
 

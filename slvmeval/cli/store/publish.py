@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,6 +14,7 @@ from flows.score.parameters import Aspects, PairIds
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.store.pairs import check_aspects
+from slvmeval.command_line import command_line
 from storage_schemas.counts import count_text
 
 if TYPE_CHECKING:
@@ -72,6 +73,14 @@ def show_gallery(release: Release, target: Path, quiet: bool = False, private: b
         )
 
 
+def _restored(release: Release, source_ids: Iterable[str], quiet: bool) -> dict[str, str]:
+    """Make the frames of sources again where they are gone; return by source why that failed."""
+    from tasks.publish.frame_restore import restore_frames
+
+    with terminal.long_work("frames", quiet) as say:
+        return restore_frames(release, source_ids, say)
+
+
 class MaterialiseOptions(ReleaseParameters):
     """Options of `materialise`."""
 
@@ -123,14 +132,14 @@ def _copy_units(
     release: Release, records: Sequence[PairRecord], out: Path, sides: Sequence[SideName], quiet: bool
 ) -> tuple[dict[str, str], int]:
     """Write pairs by PyAV; return the problems by source or pair, and the number of pairs written."""
-    from tasks.publish.frame_restore import needs_frames, restore_frames
+    from tasks.publish.frame_restore import needs_frames
     from tasks.publish.pair_videos import materialise_pair
 
     low: dict[str, list[PairRecord]] = {record.source_id: [] for record in records}
     for record in records:
         low[record.source_id] += [record] if "low" in sides else []
     wanted = [source_id for source_id, some in low.items() if needs_frames(release, source_id, some)]
-    problems = restore_frames(release, wanted, terminal.teller(quiet))
+    problems = _restored(release, wanted, quiet)
     records = [record for record in records if record.source_id not in problems]
     with terminal.step_bar("videos", quiet) as step:
         for done, record in enumerate(records, 1):
@@ -151,7 +160,6 @@ def _encode_whole(
     """Write pairs by an encoder of the ffmpeg command; return as :func:`_copy_units`."""
     from storage_schemas.errors import PrerequisiteError, StoreError
     from tasks.media.ffmpeg_command import find_ffmpeg
-    from tasks.publish.frame_restore import restore_frames
     from tasks.publish.pair_videos import encode_pair, is_encoded
 
     command = find_ffmpeg()
@@ -159,7 +167,7 @@ def _encode_whole(
     missing = [
         record for record in records if not is_encoded(record, _pair_folder(out, record), chosen, sides)
     ]
-    problems = restore_frames(release, {record.source_id for record in missing}, terminal.teller(quiet))
+    problems = _restored(release, {record.source_id for record in missing}, quiet)
     high: dict[str, Path | None] = {}
     written = 0
     with terminal.step_bar("videos", quiet) as step:
@@ -247,7 +255,7 @@ def export(
 
     from storage_schemas.errors import UserInputError
     from tasks.publish.export import export_recipe, export_release
-    from tasks.publish.frame_restore import WithoutSources, needs_frames, restore_frames
+    from tasks.publish.frame_restore import WithoutSources, needs_frames
 
     opened = terminal.open_release(options)
     if options.harness is not None:
@@ -267,11 +275,12 @@ def export(
     if options.recipe_only:
         refuse(options, "not with --recipe-only", "private", "packed", "votes")
         path = export_recipe(opened, out if out.suffix == ".json" else out / "recipe.json")
-        terminal.say(str(path), f"the same pairs: slvmeval build --recipe {path} --sources KIND:PATH")
+        command = command_line("build", "--recipe", path, "--sources", "KIND:PATH")
+        terminal.say(str(path), f"the same pairs: {command}")
         return
     passed = [row.source_id for row in opened.sources() if options.private or row.redistributable]
     wanted = [id_ for id_ in passed if packed or needs_frames(opened, id_, opened.pairs(source_id=id_))]
-    problems = restore_frames(opened, wanted, terminal.teller(options.quiet))
+    problems = _restored(opened, wanted, options.quiet)
     if problems and packed:
         raise UserInputError(
             f"release {opened.name} can only be packed whole, and frames are gone: "
@@ -317,12 +326,12 @@ def export(
 def _export_for_harness(
     release: Release, harness: Harness, out: Path | None, frames: int, private: bool, quiet: bool
 ) -> None:
-    from tasks.publish.frame_restore import WithoutSources, restore_frames
+    from tasks.publish.frame_restore import WithoutSources
     from tasks.publish.harness import write_for_harness
 
     out = out or _EXPORT
     passed = [row.source_id for row in release.sources() if private or row.redistributable]
-    problems = restore_frames(release, passed, terminal.teller(quiet))
+    problems = _restored(release, passed, quiet)
     rest = WithoutSources(release, problems) if problems else release
     with terminal.step_bar("export", quiet) as step:
         made = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
@@ -395,7 +404,7 @@ def pull(
         f"release {release.name}, version {release.version}: {made['pairs']} pairs of {made['sources']} "
         f"sources in {target.root}",
         f"content checksum {release.manifest.content_checksum}",
-        f"next: slvmeval verify {release.name} --store {target.root}",
+        f"next: {command_line('verify', release.name, store=target.root)}",
     )
 
 

@@ -20,7 +20,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import RELEASE, Release, frames_path
 from storage_schemas.rng import keyed_rank
 from storage_schemas.store import DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store, check_files
-from storage_schemas.store_check import check_place, places, unanswered
+from storage_schemas.store_check import check_path, checked_paths, unanswered
 from tasks.media.ffmpeg_command import FfmpegCommand
 from tasks.pairs.degrade import read_pair
 from tasks.pairs.ffmpeg_check import SourceFrames, compare_frames
@@ -96,7 +96,7 @@ def check_release(
         for source_id, count in sizes.items():
             waiting.append((_check_pairs, (root, release.name, release.version, source_id, deep, quiet)))
             notes.append((count, release.source(source_id).title))
-    store_places = places(store) if deep else []
+    store_places = checked_paths(store) if deep else []
     chunks = [store_places[n : n + _PLACES_A_CALL] for n in range(0, len(store_places), _PLACES_A_CALL)]
     waiting += [(_check_places, (root, chunk)) for chunk in chunks]
     notes += [(1, f"files in {chunk[0]} …") for chunk in chunks]
@@ -160,8 +160,8 @@ def _check_places(root: str, some: list[str]) -> list[ReleaseDamage]:
             artifacts=() if damage.artifact is None else (damage.artifact,),
             file=damage.path if damage.removable else "",
         )
-        for place in some
-        for damage in check_place(store, place)
+        for path in some
+        for damage in check_path(store, path)
     ]
 
 

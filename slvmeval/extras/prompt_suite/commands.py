@@ -17,6 +17,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.declared import CommandGroup, Only, refuse
 from slvmeval.cli.store.publish import OutOption
 from slvmeval.cli.suite.scores import CategoriesOption
+from slvmeval.command_line import command_line
 from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
@@ -77,8 +78,8 @@ def print_made(made: Sequence[Made], out: Path) -> None:
         )
     if "waiting" in states:
         terminal.say(
-            f"{states.count('waiting')} drafts wait for a person: `slvmeval suite prompts review {out}`, "
-            "then this command again"
+            f"{states.count('waiting')} drafts wait for a person: "
+            f"`{command_line('suite', 'prompts', 'review', out)}`, then this command again"
         )
     if any(one.failure == Failure.NOT_UNDERSTOOD for one in made):
         terminal.say(
@@ -199,7 +200,7 @@ def review(
         terminal.say(*(f"left as it is: {path}" for path in there))
         terminal.say(
             f"{len(written)} files: {project.edit_folder}; edit the texts, write `verdict: accepted` or "
-            f"`left_out`, then `slvmeval suite prompts review {options.folder} --edited`"
+            f"`left_out`, then `{command_line('suite', 'prompts', 'review', options.folder, '--edited')}`"
         )
         return
     from slvmeval.extras.prompt_suite.review.app import ReviewDesk, prepare_review

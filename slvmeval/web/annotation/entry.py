@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -20,7 +21,7 @@ from slvmeval.web.annotation.site import Site, site_of
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.desk.events import TOO_LATE
-from tasks.annotation.desk.extras import ExtraKind
+from tasks.annotation.desk.extras import Extra, ExtraKind
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.desk.workers import WorkerSession
 
@@ -205,6 +206,7 @@ def question_page(request: Request, campaign: str) -> Response:
         "question",
         session,
         pay=_answer_pay(site, site.campaign(campaign)),
+        question_id=asked.id,
         tries=asked.tries,
         aspect=asked.aspect,
         choices=[words["aspects"][one]["instruction"] for one in asked.choices],
@@ -216,14 +218,14 @@ def answer_question(
     request: Request,
     campaign: str,
     csrf: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
-    tries: Annotated[int, Form(ge=0, le=1000)] = 0,
+    question: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
     place: Annotated[int, Form(ge=0, le=1000)] = 1000,
 ) -> Response:
     """Store an answer to the question; which page comes next follows from it."""
     site = site_of(request)
     session = site.own(request, campaign, csrf)
     words = texts(session.language, None, site.serving.texts_folder).words
-    site.desk.workers.answer_question(campaign, session.worker, instructed(words), tries, place)
+    site.desk.workers.answer_question(campaign, session.worker, instructed(words), question, place)
     # a page that was loaded again must not send the answer again
     return RedirectResponse(f"/c/{campaign}/question", 303)
 
@@ -269,10 +271,14 @@ def done(request: Request, campaign: str) -> Response:
     worker = site.desk.workers.get(campaign, session.worker)
     back = f"{_PROLIFIC_DONE}?{urlencode({'cc': code})}" if worker.platform == "prolific" else ""
     owed = earned(site, session)
-    why = "" if owed["answered"] else "screened_out" if worker.check == "failed" else "latecomer"
-    if why == "latecomer" and all(one.kind != ExtraKind.LATECOMER for one in owed["extras"]):
-        why = ""
+    why = "" if owed["answered"] else "screened_out" if worker.check == "failed" else _late(owed["extras"])
     return site.page(request, "done", session, code=code, back=back, why=why, **owed)
+
+
+def _late(extras: Sequence[Extra]) -> str:
+    """Return the name of the text for who came or answered too late; empty for others."""
+    paid = {one.kind for one in extras}
+    return next((kind.value for kind in (ExtraKind.LATE_TASK, ExtraKind.LATECOMER) if kind in paid), "")
 
 
 def earned(site: Site, session: BrowserSession) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from slvmeval.web.annotation.problems import Problem
 from slvmeval.web.annotation.serve import ACCEL_LOCATION
 from slvmeval.web.annotation.sessions import MediaLink
 from slvmeval.web.annotation.site import Site, not_found, site_of
-from tasks.annotation.desk.assignments import Assignment
 
 #: Longer numbers exceed any file size.
 _MAX_DIGITS = 18
@@ -141,8 +140,7 @@ def media(request: Request, campaign: str, signed: str) -> Response:
 def _file(site: Site, campaign: str, link: MediaLink) -> Path:
     """Return the file behind a link, which is valid as long as the lease."""
     assignment = site.desk.answers.assignment(campaign, link.worker, link.assignment)
-    explained = isinstance(assignment, Assignment) and assignment.training
-    if assignment.state == "rated" and not explained:
+    if assignment.state == "rated" and not assignment.training:
         raise Problem(
             410,
             problems.MEDIA_LINK,

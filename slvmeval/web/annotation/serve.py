@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
+from slvmeval.command_line import command_line
 from slvmeval.web.annotation.prolific import KEYS
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from tasks.annotation.installation import derived_key, installation_key, sqlite_file
@@ -355,7 +356,7 @@ def _nothing(name: str | None, settings: Serving, published: Sequence[str]) -> s
         "nothing is published" if name is None else f"neither a campaign nor a release {name!r} is published"
     )
     known = f" (there are {', '.join(published)})" if published else ""
-    command = f"slvmeval annotate publish {name or 'RELEASE'} --store {settings.store}"
+    command = command_line("annotate", "publish", name or "RELEASE", store=settings.store)
     return f"{what} in the database of {settings.store}{known}: {command}"
 
 

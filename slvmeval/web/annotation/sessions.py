@@ -121,13 +121,13 @@ def language_for(connection: HTTPConnection, campaign: Campaign | None) -> str:
     """Return the browser's preferred language among the campaign's; the first one by default."""
     offered: tuple[str, ...] = ("en", "ja") if campaign is None else campaign.languages
     preferred: list[tuple[float, int, str]] = []
-    for place, part in enumerate(connection.headers.get("accept-language", "").split(",")[:20]):
+    for index, part in enumerate(connection.headers.get("accept-language", "").split(",")[:20]):
         name, _, weight = part.strip().partition(";q=")
         try:
             quality = float(weight or 1)
         except ValueError:
             continue
-        preferred.append((-quality, place, name.split("-")[0].lower()))
+        preferred.append((-quality, index, name.split("-")[0].lower()))
     return next(
         (name for quality, _, name in sorted(preferred) if name in offered and quality < 0), offered[0]
     )

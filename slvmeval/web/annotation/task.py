@@ -13,7 +13,8 @@ from slvmeval.web.annotation.problems import of_desk
 from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import money
-from tasks.annotation.desk.assignments import AnyAssignment, Assignment
+from tasks.annotation.desk.assignment import Assignment
+from tasks.annotation.desk.rating_assignment import RatingAssignment
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.pair_task import MAX_COMMENT_LENGTH, Place
 
@@ -49,17 +50,10 @@ class Confirmed(_Body):
     number: Annotated[int, Field(ge=0, le=100_000)]
 
 
-class Levelled(_Body):
-    """The level of one video in one dimension."""
-
-    value: Annotated[int, Field(ge=0, le=1000)]
-    comment: Annotated[str, Field(max_length=MAX_COMMENT_LENGTH)] = ""
-
-
 class Rated(_Body):
-    """The rating of the damage."""
+    """The last answer of a task: the rating of the damage, or a video's level."""
 
-    rating: Literal["A", "B", "C"]
+    rating: Literal["A", "B", "C"] | Annotated[int, Field(ge=0, le=1000)]
     comment: Annotated[str, Field(max_length=MAX_COMMENT_LENGTH)] = ""
 
 
@@ -83,10 +77,10 @@ def task_page(request: Request, campaign: str) -> Response:
     watch_s = assignment.task.watch_s(settings.look_first)
     pay = money(settings.pay_for(watch_s), settings.currency) if settings.pay_per_hour else ""
     data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay, **earned(site, session)}
-    if isinstance(assignment, Assignment):
-        return site.page(request, "task", session, **data)
-    guide = settings.guide(assignment.task.dimension, session.language)
-    return site.page(request, "rating", session, guide=guide, **data)
+    if isinstance(assignment, RatingAssignment):
+        guide = settings.guide(assignment.task.dimension, session.language)
+        return site.page(request, "rating", session, guide=guide, **data)
+    return site.page(request, "task", session, **data)
 
 
 def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:
@@ -104,24 +98,22 @@ def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str 
     return f"/c/{session.campaign}/done" if ended and earned(site, session)["owed"] else None
 
 
-def urls(site: Site, assignment: AnyAssignment) -> dict[str, str]:
+def urls(site: Site, assignment: Assignment) -> dict[str, str]:
     """Return the addresses used by a task's page."""
     own = f"/c/{assignment.campaign}/task"
-    pair = isinstance(assignment, Assignment)
-    names = ("play", "prefer", "confirm", "rate") if pair else ("play", "level")
-    named = {name: f"{own}/{assignment.id}/{name}" for name in names}
-    if isinstance(assignment, Assignment) and assignment.training:
+    named = {name: f"{own}/{assignment.id}/{name}" for name in assignment.steps}
+    if assignment.training:
         named |= {"rate": f"{own}/{assignment.id}/train", "trained": f"{own}/{assignment.id}/trained"}
     return {"task": own, **named, **{place: media_url(site, assignment, place) for place in assignment.seen}}
 
 
-def media_url(site: Site, assignment: AnyAssignment, place: Place) -> str:
+def media_url(site: Site, assignment: Assignment, place: Place) -> str:
     """Return the address of a video; the same for the same assignment, so that browsers can cache it."""
     signed = site.links.sign(MediaLink(assignment.worker, assignment.id, place))
     return f"/c/{assignment.campaign}/media/{signed}"
 
 
-def news(assignment: AnyAssignment) -> dict[str, Any]:
+def news(assignment: Assignment) -> dict[str, Any]:
     """Return the view without the prompt, which the page already has and which may be very long."""
     return {name: value for name, value in assignment.view().items() if name != "prompt"}
 
@@ -153,11 +145,11 @@ def confirm(request: Request, campaign: str, assignment: str, body: Confirmed) -
 
 @router.post("/{assignment}/rate")
 def rate(request: Request, campaign: str, assignment: str, body: Rated) -> dict[str, Any]:
-    """Store the rating. The response is sent only once the vote is on disk."""
+    """Store the last answer of a task. The response is sent only once it is on disk."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
-    vote = site.desk.answers.rate(campaign, worker, assignment, body.rating, body.comment)
-    return {"next": f"/c/{campaign}/task", "vote": vote.vote_id}
+    answer = site.desk.answers.rate(campaign, worker, assignment, body.rating, body.comment)
+    return {"next": f"/c/{campaign}/task", "vote": answer.vote_id}
 
 
 @router.post("/{assignment}/train")
@@ -186,12 +178,3 @@ def trained(
         if refused.reason is not RefusalReason.UNKNOWN_ASSIGNMENT:
             raise
     return RedirectResponse(f"/c/{campaign}/task", 303)
-
-
-@router.post("/{assignment}/level")
-def level(request: Request, campaign: str, assignment: str, body: Levelled) -> dict[str, Any]:
-    """Store the level of a video. The response is sent only once the rating is on disk."""
-    site = site_of(request)
-    worker = site.own(request, campaign).worker
-    rating = site.desk.ratings.rate(campaign, worker, assignment, body.value, body.comment)
-    return {"next": f"/c/{campaign}/task", "rating": rating.rating_id}

@@ -1,28 +1,31 @@
-"""A worker's answers in one assignment: preference, confirmed stretches, rating of the damage."""
+"""A worker's answers in one assignment: preference, confirmed stretches and rating of a pair; or a level."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+from typing import overload
 
 from sqlalchemy import Connection
 
-from storage_schemas.votes import Rating, Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk.assignments import AnyAssignment, Assignment, AssignmentRow, Assignments
+from tasks.annotation.desk.assignment import Assignment, AssignmentRow
+from tasks.annotation.desk.assignments import Assignments
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.extras import Extras
-from tasks.annotation.desk.playback import length
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.desk.refusals import RefusalReason, refuse
-from tasks.annotation.desk.tables import WORKERS, as_json, moment, plain_text
+from tasks.annotation.desk.tables import VOTES, WORKERS, as_json, moment, plain_text
 from tasks.annotation.desk.viewing import checked_place
 from tasks.annotation.desk.votes import Votes
 from tasks.annotation.pair_task import MAX_COMMENT_LENGTH
+from tasks.annotation.rating_task import AnyAnswer, VideoRating
 
 
 class Answers:
-    """Answers in order: prefer, confirm each stretch, rate. Forbidden requests raise `DeskRefusal`.
+    """Answers in order: prefer, confirm each stretch, rate; of a video only rate.
+
+    Forbidden requests raise `DeskRefusal`.
 
     Each answer is one transaction, which is on disk when the method returns.
     """
@@ -33,13 +36,13 @@ class Answers:
         self._database, self._events, self._assignments, self._votes = database, events, assignments, votes
         self._extras = extras
 
-    def assignment(self, campaign: str, worker: str, assignment_id: str) -> AnyAssignment:
+    def assignment(self, campaign: str, worker: str, assignment_id: str) -> Assignment:
         """Return an assignment of this worker and renew its lease, unless it is already rated."""
         with self._events.worker_request(campaign, worker, assignment_id, on_disk=False) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
             return self._assignments.value(connection, settings, row)
 
-    def prefer(self, campaign: str, worker: str, assignment_id: str, place: str) -> Assignment:
+    def prefer(self, campaign: str, worker: str, assignment_id: str, place: str) -> PairAssignment:
         """Store which video is better; repeating the answer changes nothing, a different one is refused.
 
         What was played before no longer counts: the changed parts are to be watched by somebody who knows
@@ -62,7 +65,7 @@ class Answers:
                 state="preferred",
                 preferred=wanted,
                 preferred_at=self._database.now(),
-                watched_s=_played_s(assignment),
+                watched_s=assignment.played_s,
                 last_at=self._database.now(),
                 elapsed_s=0.0,
                 seen_left="[]",
@@ -71,7 +74,7 @@ class Answers:
             self._record(connection, EventKind.PREFERRED, row, side=assignment.side_at(wanted))
             return self._assignments.pair(connection, settings, row)
 
-    def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> Assignment:
+    def confirm(self, campaign: str, worker: str, assignment_id: str, number: int) -> PairAssignment:
         """Store that the worker watched a stretch, which must have been played, after the preference."""
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id)
@@ -89,47 +92,58 @@ class Answers:
             self._record(connection, EventKind.CONFIRMED, row, number=number)
             return self._assignments.pair(connection, settings, row, assignment)
 
-    def rate(self, campaign: str, worker: str, assignment_id: str, rating: str, comment: str = "") -> Vote:
-        """Store the rating and return the vote; repeating the answer returns the same vote.
+    @overload
+    def rate(
+        self, campaign: str, worker: str, assignment_id: str, rating: str, comment: str = ""
+    ) -> Vote: ...
 
-        An answer after the lease expired is accepted if the pair was not given to another worker, or still
-        needs votes. A comment is truncated to `MAX_COMMENT_LENGTH` characters.
+    @overload
+    def rate(
+        self, campaign: str, worker: str, assignment_id: str, rating: int, comment: str = ""
+    ) -> VideoRating: ...
+
+    def rate(
+        self, campaign: str, worker: str, assignment_id: str, rating: str | int, comment: str = ""
+    ) -> AnyAnswer:
+        """Store the last answer of a task and return it: A, B or C makes a vote, a level a rating.
+
+        Repeating it returns the same. An answer after the lease expired is accepted if the task was not given
+        to another worker, or still needs answers. A comment is truncated to `MAX_COMMENT_LENGTH` characters.
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
             words = plain_text(comment, MAX_COMMENT_LENGTH)
-            if rating not in get_args(Rating):
-                refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
             settings, row = self._assignments.hold(connection, campaign, worker, assignment_id, counts=True)
             if row.training:
                 refuse(RefusalReason.BAD_VALUE, "this is training, not a vote")
-            known = self._votes.find(connection, campaign, worker, row.pair_id)
+            assignment = self._assignments.value(connection, settings, row)
+            assignment.check_value(rating)
+            which = (VOTES.c.worker == worker, VOTES.c.pair_id == row.pair_id)
+            known = self._votes.find(connection, settings, *which)
             if known is not None:
                 if (known.vote_id, known.rating, known.comment) != (row.assignment, rating, words):
                     refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and cannot be changed")
                 return known
-            assignment = self._assignments.pair(connection, settings, row)
-            _check_seen(assignment)
-            row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
-            vote = self._vote(connection, settings, row, assignment, words)
-            self._votes.store(connection, settings, [vote])
+            assignment.check_seen()
+            row = self._assignments.change(connection, row.assignment, state="rated", rating=str(rating))
+            answer = self._answer(connection, settings, row, assignment, words)
+            self._votes.store(connection, settings, [answer])
             self._record(connection, EventKind.RATED, row, rating=rating)
-        return vote
+        return answer
 
-    def train(self, campaign: str, worker: str, assignment_id: str, rating: str) -> Assignment:
+    def train(self, campaign: str, worker: str, assignment_id: str, rating: str | int) -> PairAssignment:
         """Store the answer of a training task, which is paid, and not a vote; repeating it changes nothing.
 
         The assignment stays with the worker, who reads the explanation, until :meth:`finish_training`.
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:
-            if rating not in get_args(Rating):
-                refuse(RefusalReason.BAD_VALUE, "a rating is A, B or C")
             settings, row = self._trains(connection, campaign, worker, assignment_id)
             assignment = self._assignments.pair(connection, settings, row)
+            assignment.check_value(rating)
             if row.state == "rated":
                 if row.rating != rating:
                     refuse(RefusalReason.OTHER_ANSWER, "your answer is stored and cannot be changed")
                 return assignment
-            _check_seen(assignment)
+            assignment.check_seen()
             row = self._assignments.change(connection, row.assignment, state="rated", rating=rating)
             self._extras.trained(connection, settings, worker, row.assignment, row.pair_id)
             side = assignment.side_at(row.preferred)
@@ -157,62 +171,32 @@ class Answers:
     ) -> None:
         self._events.add(connection, row.campaign, kind, row.worker, row.assignment, row.pair_id, **detail)
 
-    def _vote(
+    def _answer(
         self,
         connection: Connection,
         settings: Campaign,
         row: AssignmentRow,
         assignment: Assignment,
         comment: str,
-    ) -> Vote:
+    ) -> AnyAnswer:
         now = self._database.now()
         worker = connection.execute(
             WORKERS.select().where(WORKERS.c.campaign == row.campaign, WORKERS.c.worker == row.worker)
         ).one()
-        opened = moment(row.opened_at)
-        return Vote(
-            vote_id=row.assignment,
-            campaign=settings.name,
-            release=settings.release,
-            version=settings.version,
-            pair_id=row.pair_id,
-            source_id=assignment.task.source_id,
-            aspect=assignment.task.aspect,
-            worker=row.worker,
-            platform=worker.platform,
-            language=worker.language,
-            gold=assignment.task.gold,
-            control=assignment.task.control,
-            first=assignment.first,
-            preferred=assignment.side_at(row.preferred),
-            rating=row.rating,
-            preference_s=max((moment(row.preferred_at) - opened).total_seconds(), 0.0),
-            total_s=max((moment(now) - opened).total_seconds(), 0.0),
-            watched_s=row.watched_s + _played_s(assignment),
-            pair_duration_s=assignment.task.videos_s,
-            comment=comment,
-            protocol=settings.shown_to(row.worker).protocol,
-            opened_at=row.opened_at,
-            at=now,
-        )
-
-
-def _played_s(assignment: Assignment) -> float:
-    """Return the seconds of both videos that were played since opening, or since the preference."""
-    return sum(length(seen) for seen in assignment.seen.values())
-
-
-def _check_seen(assignment: Assignment) -> None:
-    if assignment.state == "opened":
-        refuse(RefusalReason.NO_PREFERENCE, "first say which video is better")
-    missing = assignment.missing()
-    unseen = [number for number in missing if not assignment.was_seen(number)]
-    if unseen:
-        refuse(RefusalReason.NOT_SEEN, f"these stretches have not been played yet: {_listed(unseen)}")
-    if missing:
-        refuse(RefusalReason.NOT_CONFIRMED, f"confirm these stretches first: {_listed(missing)}")
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """Return the numbers of stretches as text, counted from 1."""
-    return ", ".join(str(number + 1) for number in numbers)
+        common = {
+            "vote_id": row.assignment,
+            "campaign": settings.name,
+            "pair_id": row.pair_id,
+            "aspect": assignment.task.group,
+            "worker": row.worker,
+            "platform": worker.platform,
+            "language": worker.language,
+            "gold": assignment.task.gold,
+            "total_s": max((moment(now) - moment(row.opened_at)).total_seconds(), 0.0),
+            "watched_s": row.watched_s + assignment.played_s,
+            "pair_duration_s": assignment.task.videos_s,
+            "comment": comment,
+            "opened_at": row.opened_at,
+            "at": now,
+        }
+        return assignment.answered(settings, row, common)

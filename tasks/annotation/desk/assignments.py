@@ -1,4 +1,4 @@
-"""One worker's work on one task: as rows, and as a value that defines what may leave the server.
+"""Workers' assignments as rows.
 
 An assignment has a lease. It may be answered during the lease, after that until the pair is given to another
 worker, and even then as long as the pair still needs votes.
@@ -9,184 +9,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
-from storage_schemas.votes import Rating, SideWord, Vote
+from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.assignment import Assignment, AssignmentRow
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.decisions import Decisions
-from tasks.annotation.desk.playback import Intervals, ServedVideo, covered, length
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.desk.rating_assignment import ONLY, RatingAssignment
 from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.desk.tables import ASSIGNMENTS, CHECKS, TASKS, WORKERS, plain_text, read_spans
-from tasks.annotation.pair_task import PLACES, PairTask, Place
+from tasks.annotation.pair_task import PLACES
 from tasks.annotation.rating_task import AnyTask, RatingTask, read_task
 
-#: Sums of fractions of a second are off by less.
-ROUNDING_S = 1e-6
 #: States in which an answer is possible.
 OPEN_STATES = ("opened", "preferred")
 #: Leases are renewed at most this often, and ten times in their time at least.
 _RENEWED_EVERY_S = 30.0
 
-AssignmentState = Literal["opened", "preferred", "rated"]
-AssignmentRow = Row[Any]
-AnyAssignment: TypeAlias = "Assignment | RatingAssignment"
 #: A string that cannot be an id is not sent to the database: it may not even be valid text.
 _ID = re.compile(r"[0-9a-f]{32}").fullmatch
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """One worker's work on one task.
-
-    Parameters
-    ----------
-    id
-        Random id; the vote has the same one.
-    first
-        The side that is shown on the left.
-    preferred
-        The place that the worker preferred; None before.
-    rating
-        The worker's rating of the damage; None before.
-    seen
-        For each place, the merged intervals that were played, in seconds of that video.
-    confirmed
-        Numbers of the stretches that the worker confirmed.
-    lease_until, opened_at
-        UTC in ISO 8601.
-    least_seen
-        Share of a stretch that must be played.
-    look_share
-        Share of each video that must be played before the preference; 0 for the task's first look, None for
-        nothing.
-    training
-        Whether the worker trains with it: its answer is explained, and not a vote.
-    """
-
-    id: str
-    campaign: str
-    worker: str
-    task: PairTask
-    first: SideWord
-    language: str
-    state: AssignmentState
-    preferred: Place | None
-    rating: Rating | None
-    seen: dict[Place, Intervals]
-    confirmed: frozenset[int]
-    lease_until: str
-    opened_at: str
-    least_seen: float
-    look_share: float | None
-    training: bool
-
-    def side_at(self, place: Place) -> SideWord:
-        """Return the side whose video is shown at a place."""
-        other: SideWord = "low" if self.first == "high" else "high"
-        return self.first if place == "left" else other
-
-    def place_of(self, side: SideWord) -> Place:
-        """Return the place where a side's video is shown."""
-        return "left" if side == self.first else "right"
-
-    def file_at(self, place: Place) -> str:
-        """Return the file of the video at a place, relative to the media folder; for the server only."""
-        return self.task.file_of(self.side_at(place))
-
-    def served(self, place: Place) -> ServedVideo:
-        """Return the video at a place as the server knows it."""
-        side = self.side_at(place)
-        return ServedVideo(self.task.seconds(side), self.task.bytes_of(side), self.task.index_of(side))
-
-    def was_seen(self, number: int) -> bool:
-        """Return whether enough of a stretch was played."""
-        stretch = self.task.must_see[number]
-        played = covered(self.seen[self.place_of(stretch.video)], stretch.start_s, stretch.end_s)
-        needed = self.least_seen * (stretch.end_s - stretch.start_s) - ROUNDING_S
-        # however small the share, the playhead was there
-        return played > 0 and played >= needed
-
-    def looked(self) -> bool:
-        """Return whether enough of both videos was played for a preference."""
-        return all(self._looked_at(place) for place in PLACES)
-
-    def look(self, place: Place) -> Intervals:
-        """Return the stretches of the video at a place that are looked at first, if stretches are."""
-        return () if self.look_share is None or self.look_share else self.task.looks(self.side_at(place))
-
-    def _looked_at(self, place: Place) -> bool:
-        seen = self.seen[place]
-        if length(seen) < (self.look_share or 0.0) * self.task.seconds(self.side_at(place)) - ROUNDING_S:
-            return False
-        return all(
-            covered(seen, start, end) >= self.least_seen * (end - start) - ROUNDING_S
-            for start, end in self.look(place)
-        )
-
-    def missing(self) -> tuple[int, ...]:
-        """Return the numbers of the stretches that are not played or not confirmed."""
-        numbers = range(len(self.task.must_see))
-        return tuple(n for n in numbers if n not in self.confirmed or not self.was_seen(n))
-
-    def view(self) -> dict[str, Any]:
-        """Return what may leave the server, ready for JSON.
-
-        Before the preference, nothing in it depends on which side is degraded::
-
-            {"id", "campaign", "aspect", "language", "state": "opened", "preferred": null,
-             "opened_at", "lease_until", "prompt": [{"start_s", "end_s", "caption", "translation"}],
-             "seen": {"left": [[0.0, 4.5]], "right": []}, "look": {"left": [[8.0, 16.0]], "right": …},
-             "look_share": 0.0, "least_seen": 0.9, "can_prefer": false}
-
-        After it, these values are added or changed::
-
-            {"state": "preferred" | "rated", "preferred": "left" | "right", "intended": "left" | "right",
-             "must_see": [{"number", "place", "start_s", "end_s", "kind", "note", "seen", "confirmed"}],
-             "missing": [0, 2], "can_rate": false, "rating": null}
-        """
-        blind: dict[str, Any] = {
-            "id": self.id,
-            "campaign": self.campaign,
-            "aspect": self.task.aspect,
-            "language": self.language,
-            "state": self.state,
-            "preferred": self.preferred,
-            "opened_at": self.opened_at,
-            "lease_until": self.lease_until,
-            "prompt": [clip.model_dump() for clip in self.task.prompt_clips],
-            "seen": {place: [list(part) for part in self.seen[place]] for place in PLACES},
-            "look": {place: [list(part) for part in self.look(place)] for place in PLACES},
-            "look_share": self.look_share,
-            "least_seen": self.least_seen,
-            "can_prefer": self.looked(),
-            "training": self.training,
-        }
-        if self.state == "opened":
-            return blind
-        missing = self.missing()
-        return {
-            **blind,
-            "intended": self.place_of("high"),
-            "must_see": [
-                {
-                    "number": number,
-                    "place": self.place_of(stretch.video),
-                    **stretch.model_dump(exclude={"video"}),
-                    "seen": self.was_seen(number),
-                    "confirmed": number in self.confirmed,
-                }
-                for number, stretch in enumerate(self.task.must_see)
-            ],
-            "missing": list(missing),
-            "can_rate": self.state == "preferred" and not missing,
-            "rating": self.rating,
-        }
 
 
 def _is_live(row: AssignmentRow, now: str) -> bool:
@@ -361,8 +207,8 @@ class Assignments:
         connection: Connection,
         settings: Campaign,
         row: AssignmentRow,
-        before: AnyAssignment | None = None,
-    ) -> AnyAssignment:
+        before: Assignment | None = None,
+    ) -> Assignment:
         """Convert a row into an assignment.
 
         Parameters
@@ -379,25 +225,28 @@ class Assignments:
             task: AnyTask = read_task(body)
         else:
             task, language = before.task, before.language
-        if isinstance(task, RatingTask):
-            return self._rating(connection, settings, row, task, str(language))
-        first: SideWord = row.first_side
         settings = settings.shown_to(row.worker)
-        return Assignment(
-            id=row.assignment,
-            campaign=row.campaign,
-            worker=row.worker,
+        places = (ONLY,) if isinstance(task, RatingTask) else PLACES
+        common: dict[str, Any] = {
+            "id": row.assignment,
+            "campaign": row.campaign,
+            "worker": row.worker,
+            "language": str(language),
+            "state": row.state,
+            "rating": row.rating or None,
+            "seen": {place: read_spans(getattr(row, f"seen_{place}")) for place in places},
+            "lease_until": row.lease_until,
+            "opened_at": row.opened_at,
+            "least_seen": settings.least_seen,
+        }
+        if isinstance(task, RatingTask):
+            return RatingAssignment(**common, task=task, note=self._note(connection, row))
+        return PairAssignment(
+            **common,
             task=task,
-            first=first,
-            language=str(language),
-            state=row.state,
+            first=row.first_side,
             preferred=row.preferred or None,
-            rating=row.rating or None,
-            seen={place: read_spans(getattr(row, f"seen_{place}")) for place in PLACES},
             confirmed=frozenset(json.loads(row.confirmed)),
-            lease_until=row.lease_until,
-            opened_at=row.opened_at,
-            least_seen=settings.least_seen,
             look_share=settings.look_first,
             training=row.training,
         )
@@ -407,41 +256,17 @@ class Assignments:
         connection: Connection,
         settings: Campaign,
         row: AssignmentRow,
-        before: Assignment | None = None,
-    ) -> Assignment:
+        before: PairAssignment | None = None,
+    ) -> PairAssignment:
         """Convert the row of a pair into an assignment, or refuse; see :meth:`value`."""
         assignment = self.value(connection, settings, row, before)
-        if not isinstance(assignment, Assignment):
+        if not isinstance(assignment, PairAssignment):
             refuse(RefusalReason.BAD_VALUE, "this task asks for a rating of one video")
         return assignment
 
-    def rating(self, connection: Connection, settings: Campaign, row: AssignmentRow) -> RatingAssignment:
-        """Convert the row of a video to be rated into an assignment, or refuse."""
-        assignment = self.value(connection, settings, row)
-        if not isinstance(assignment, RatingAssignment):
-            refuse(RefusalReason.BAD_VALUE, "this task asks for a comparison of two videos")
-        return assignment
-
-    def _rating(
-        self, connection: Connection, settings: Campaign, row: AssignmentRow, task: RatingTask, language: str
-    ) -> RatingAssignment:
-        note = connection.execute(
-            select(CHECKS.c.note)
-            .where(CHECKS.c.campaign == row.campaign, CHECKS.c.vote_id == row.assignment)
-            .order_by(CHECKS.c.number.desc())
-            .limit(1)
-        ).scalar()
-        return RatingAssignment(
-            id=row.assignment,
-            campaign=row.campaign,
-            worker=row.worker,
-            task=task,
-            language=language,
-            state=row.state,
-            rating=row.rating or None,
-            seen={ONLY: read_spans(row.seen_left)},
-            note=note or "",
-            lease_until=row.lease_until,
-            opened_at=row.opened_at,
-            least_seen=settings.least_seen,
+    def _note(self, connection: Connection, row: AssignmentRow) -> str:
+        """Return what was last written about an earlier rating; empty for nothing."""
+        query = select(CHECKS.c.note).where(
+            CHECKS.c.campaign == row.campaign, CHECKS.c.vote_id == row.assignment
         )
+        return connection.execute(query.order_by(CHECKS.c.number.desc()).limit(1)).scalar() or ""

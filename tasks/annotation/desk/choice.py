@@ -16,11 +16,6 @@ class WaitingPair(NamedTuple):
     leases: int
     wanted: int
 
-    @property
-    def taken(self) -> int:
-        """Votes that are given or reserved."""
-        return self.votes + self.leases
-
 
 def aspect_shares(queue: Iterable[WaitingPair]) -> dict[str, float]:
     """Return the share of needed votes that is given or reserved, by aspect."""
@@ -51,11 +46,11 @@ def choose_pair(
     """
     pairs = list(queue)
     shares = aspect_shares(pairs)
-    # a queue has hundreds of pairs, and a property takes longer than all else
+    # a queue has hundreds of pairs, and fields by name take longer than all else
     free = [pair for pair in pairs if pair[2] + pair[3] < pair[4] and pair[0] not in mine]
     if not free:
         return None
     aspect = min({pair.aspect for pair in free}, key=lambda name: (shares[name], chance(name)))
     of_aspect = [pair for pair in free if pair.aspect == aspect]
-    most = max(pair.taken for pair in of_aspect)
-    return min((pair for pair in of_aspect if pair.taken == most), key=lambda pair: chance(pair.pair_id))
+    most = max(pair[2] + pair[3] for pair in of_aspect)
+    return min((pair for pair in of_aspect if pair[2] + pair[3] == most), key=lambda pair: chance(pair[0]))

@@ -31,9 +31,9 @@ class Desk:
     campaigns, events, decisions, votes
         The stored data.
     workers, queue, viewing, answers
-        Workers' actions: enter, get a task, watch the videos, answer about a pair.
+        Workers' actions: enter, get a task, watch the videos, answer.
     ratings
-        Ratings of single videos: raters give them, a second person checks them.
+        Ratings of single videos with their checks by a second person.
     organiser
         The organiser's actions.
     """

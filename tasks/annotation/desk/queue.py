@@ -10,13 +10,8 @@ from sqlalchemy import Connection, and_, or_, select
 from storage_schemas.votes import Check, SideWord, check_of
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.checks import CheckKind, check_due, check_tasks, share_for
-from tasks.annotation.desk.assignments import (
-    OPEN_STATES,
-    AnyAssignment,
-    AssignmentRow,
-    Assignments,
-    lock_worker,
-)
+from tasks.annotation.desk.assignment import Assignment, AssignmentRow
+from tasks.annotation.desk.assignments import OPEN_STATES, Assignments, lock_worker
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.annotation.desk.database import Database
@@ -49,7 +44,7 @@ class Queue:
         self._decisions, self._assignments = decisions, assignments
         self._votes, self._workers, self._extras = votes, workers, extras
 
-    def next(self, campaign: str, worker: str) -> AnyAssignment:
+    def next(self, campaign: str, worker: str) -> Assignment:
         """Return the worker's open assignment, or open one (`DONE`, `NO_TASKS`, `LIMIT`, `EXCLUDED`, …).
 
         With `comprehension` a question comes before the first (`CHECK_FIRST`, `SCREENED_OUT`), with
@@ -69,7 +64,7 @@ class Queue:
             for item in late:
                 self._extras.too_late(connection, settings, worker, item)
 
-    def _next(self, campaign: str, worker: str, late: list[str]) -> AnyAssignment:
+    def _next(self, campaign: str, worker: str, late: list[str]) -> Assignment:
         """Return the next assignment, and add those to `late` that may not be answered any more."""
         # a task that is lost by a power failure is given out again
         with self._events.worker_request(campaign, worker, on_disk=False) as connection:

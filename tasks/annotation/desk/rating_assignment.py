@@ -1,53 +1,29 @@
-"""One rater's work on one video in one dimension, as a value that defines what may leave the server."""
+"""One rater's work on one video in one dimension."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from tasks.annotation.desk.playback import Intervals, ServedVideo, covered
+from tasks.annotation.campaign import Campaign
+from tasks.annotation.desk.assignment import ROUNDING_S, Assignment, AssignmentRow
+from tasks.annotation.desk.playback import ServedVideo, covered
+from tasks.annotation.desk.refusals import RefusalReason, refuse
 from tasks.annotation.pair_task import Place
-from tasks.annotation.rating_task import RatingTask
+from tasks.annotation.rating_task import RatingTask, VideoRating
 
 #: The place of the only video.
 ONLY: Place = "left"
-_ROUNDING_S = 1e-6
 
 
-@dataclass(frozen=True)
-class RatingAssignment:
-    """One rater's work on one task.
+@dataclass(frozen=True, kw_only=True)
+class RatingAssignment(Assignment):
+    """One rater's work on one video; `note` is what the checker wrote who sent an earlier rating back."""
 
-    Parameters
-    ----------
-    id
-        Random id; the rating has the same one.
-    state
-        ``opened`` or ``rated``.
-    rating
-        The stored level, as text; None before.
-    seen
-        The merged intervals that were played, in seconds.
-    note
-        What the checker wrote who sent an earlier rating back; empty for none.
-    lease_until, opened_at
-        UTC in ISO 8601.
-    least_seen
-        Share of the video that must be played.
-    """
-
-    id: str
-    campaign: str
-    worker: str
     task: RatingTask
-    language: str
-    state: str
-    rating: str | None
-    seen: dict[Place, Intervals]
     note: str
-    lease_until: str
-    opened_at: str
-    least_seen: float
+
+    steps: ClassVar[tuple[str, ...]] = ("play", "rate")
 
     def served(self, place: Place) -> ServedVideo:
         """Return the video as the server knows it."""
@@ -65,30 +41,43 @@ class RatingAssignment:
 
     def was_seen(self) -> bool:
         """Return whether enough of the video was played."""
-        return self.seen_share >= self.least_seen - _ROUNDING_S
+        return self.seen_share >= self.least_seen - ROUNDING_S
+
+    def check_value(self, rating: str | int) -> None:
+        """Refuse what lies outside the scale."""
+        task = self.task
+        if not (isinstance(rating, int) and task.low <= rating <= task.high):
+            refuse(RefusalReason.BAD_VALUE, f"a level is a whole number from {task.low} to {task.high}")
+
+    def check_seen(self) -> None:
+        """Refuse a level before enough of the video was played."""
+        if not self.was_seen():
+            refuse(
+                RefusalReason.NOT_SEEN,
+                f"play the video first: {self.seen_share:.0%} of it has been played, "
+                f"{self.least_seen:.0%} is needed",
+            )
+
+    def answered(self, settings: Campaign, row: AssignmentRow, common: dict[str, Any]) -> VideoRating:
+        """Return the rating."""
+        task = self.task
+        values = {"model": task.model, "prompt_id": task.prompt_id, "sample": task.sample}
+        return VideoRating(**common, **values, rating=int(row.rating))
 
     def view(self) -> dict[str, Any]:
         """Return what may leave the server, ready for JSON: never which model made the video.
 
-        ::
+        To what every view has, it adds::
 
-            {"id", "campaign", "dimension", "language", "state", "opened_at", "lease_until", "prompt",
-             "translation", "seen": {"left": [[0.0, 4.5]]}, "seen_share": 0.9, "least_seen": 0.9,
-             "can_rate": false, "rating": null, "note": ""}
+            {"dimension", "prompt", "translation", "seen_share": 0.9, "can_rate": false, "rating": null,
+             "note": ""}
         """
         return {
-            "id": self.id,
-            "campaign": self.campaign,
+            **super().view(),
             "dimension": self.task.dimension,
-            "language": self.language,
-            "state": self.state,
-            "opened_at": self.opened_at,
-            "lease_until": self.lease_until,
             "prompt": self.task.prompt,
             "translation": self.task.translation,
-            "seen": {ONLY: [list(part) for part in self.seen[ONLY]]},
             "seen_share": self.seen_share,
-            "least_seen": self.least_seen,
             "can_rate": self.state == "opened" and self.was_seen(),
             "rating": self.rating,
             "note": self.note,

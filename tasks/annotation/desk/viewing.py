@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tasks.annotation.desk.assignments import AnyAssignment, Assignments
+from tasks.annotation.desk.assignment import Assignment
+from tasks.annotation.desk.assignments import Assignments
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.playback import accepted, step_s, with_range
@@ -51,7 +52,7 @@ class Viewing:
         place: str,
         intervals: Sequence[tuple[float, float]],
         speed: float,
-    ) -> AnyAssignment:
+    ) -> Assignment:
         """Accept a page's report of what was played at a place, as far as it can be true.
 
         Each report should contain everything played since the page was loaded: what is cut now because it

@@ -1,4 +1,4 @@
-"""Stored votes, and the number of those that count on each pair."""
+"""Stored votes and ratings, and the number of those that count on each pair."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tasks.annotation.desk.decisions import Decisions
 from tasks.annotation.desk.events import EventKind, EventLog
 from tasks.annotation.desk.extras import Extras
 from tasks.annotation.desk.tables import MODELS, TASKS, VOTES, as_json
+from tasks.annotation.rating_task import AnyAnswer, VideoRating
 from tasks.votes.worker_model import WorkerModel, worker_model
 
 #: Rows per statement, well below the limits of both databases.
@@ -44,7 +45,7 @@ class ImportedVotes:
 
 
 class Votes:
-    """The append-only votes of all campaigns."""
+    """The votes and ratings of all campaigns."""
 
     def __init__(
         self,
@@ -65,14 +66,25 @@ class Votes:
         read.
         """
         with self._database.read() as connection:
-            if self._campaigns.find(connection, campaign).kind == "ratings":
+            settings = self._campaigns.find(connection, campaign)
+            if settings.kind != "pairs":
                 return []
-            rows = connection.execute(
-                select(VOTES.c.number, VOTES.c.body)
-                .where(VOTES.c.campaign == campaign, VOTES.c.number > after)
-                .order_by(VOTES.c.number)
-            )
-            return [(number, Vote.model_validate_json(body)) for number, body in rows]
+            newer = self.stored(connection, settings, VOTES.c.number > after)
+            return [(number, one) for number, one in newer if isinstance(one, Vote)]
+
+    def answers(self, campaign: str) -> list[AnyAnswer]:
+        """Return all votes or ratings of a campaign, in order."""
+        with self._database.read() as connection:
+            return [one for _, one in self.stored(connection, self._campaigns.find(connection, campaign))]
+
+    def stored(
+        self, connection: Connection, settings: Campaign, *which: ColumnElement[bool]
+    ) -> list[tuple[int, AnyAnswer]]:
+        """Return some of a campaign's answers, in order, each with its number."""
+        kind: type[Vote] | type[VideoRating] = VideoRating if settings.kind == "ratings" else Vote
+        query = select(VOTES.c.number, VOTES.c.body).where(VOTES.c.campaign == settings.name, *which)
+        rows = connection.execute(query.order_by(VOTES.c.number))
+        return [(number, kind.model_validate_json(body)) for number, body in rows]
 
     def add(self, campaign: str, votes: Iterable[Vote]) -> ImportedVotes:
         """Store votes from files, all or none; a known vote is not counted twice.
@@ -128,48 +140,30 @@ class Votes:
                 refused.append(vote.vote_id)
         return new, ImportedVotes(len(new), known, tuple(unknown), tuple(refused))
 
-    def store(self, connection: Connection, settings: Campaign, votes: Sequence[Vote]) -> None:
-        """Store new votes and count them."""
-        rows = [
-            (
-                vote.vote_id,
-                vote.worker,
-                vote.pair_id,
-                json.dumps(vote.model_dump(mode="json"), ensure_ascii=False),
-            )
-            for vote in votes
-        ]
-        self.append(connection, settings, rows)
-
-    def append(
-        self, connection: Connection, settings: Campaign, rows: Sequence[tuple[str, str, str, str]]
-    ) -> None:
-        """Store answers as id, worker, task and body, and count them."""
-        self._lock(connection, settings.name, {task for _, _, task, _ in rows})
-        first = self._database.numbers(connection, settings.name, "votes", len(rows))
+    def store(self, connection: Connection, settings: Campaign, answers: Sequence[AnyAnswer]) -> None:
+        """Store new answers and count them."""
+        self._lock(connection, settings.name, {one.pair_id for one in answers})
+        first = self._database.numbers(connection, settings.name, "votes", len(answers))
         values = [
             {
                 "campaign": settings.name,
-                "number": first + place,
-                "vote_id": vote_id,
-                "worker": worker,
-                "pair_id": task,
-                "body": body,
+                "number": number,
+                "vote_id": one.vote_id,
+                "worker": one.worker,
+                "pair_id": one.pair_id,
+                "body": json.dumps(one.model_dump(mode="json"), ensure_ascii=False),
             }
-            for place, (vote_id, worker, task, body) in enumerate(rows)
+            for number, one in enumerate(answers, first)
         ]
         connection.execute(VOTES.insert(), values)
-        self._extras.withdraw(connection, settings.name, [vote_id for vote_id, *_ in rows])
-        self.recount(connection, settings, [task for _, _, task, _ in rows])
+        self._extras.withdraw(connection, settings.name, [one.vote_id for one in answers])
+        self.recount(connection, settings, [one.pair_id for one in answers])
 
-    def find(self, connection: Connection, campaign: str, worker: str, pair_id: str) -> Vote | None:
-        """Return a worker's vote on a pair."""
-        body = connection.execute(
-            select(VOTES.c.body).where(
-                VOTES.c.campaign == campaign, VOTES.c.worker == worker, VOTES.c.pair_id == pair_id
-            )
-        ).scalar()
-        return None if body is None else Vote.model_validate_json(body)
+    def find(
+        self, connection: Connection, settings: Campaign, *which: ColumnElement[bool]
+    ) -> AnyAnswer | None:
+        """Return the only such answer, if there is one."""
+        return next((one for _, one in self.stored(connection, settings, *which)), None)
 
     def pairs_of(self, connection: Connection, campaign: str, worker: str) -> set[str]:
         """Return the pairs that a worker voted on, on our pages or in a file."""

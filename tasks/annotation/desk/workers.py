@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, func, select
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.ids import digest_value
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.assignments import lock_worker
 from tasks.annotation.desk.campaigns import Campaigns
@@ -50,11 +51,15 @@ class WorkerSession:
 
 @dataclass(frozen=True)
 class Question:
-    """A question about the instructions: which of some aspects' instructions belongs to the asked one."""
+    """A question about the instructions: which of some aspects' instructions belongs to the asked one.
+
+    `id` is another one for other words, other choices and after each answer.
+    """
 
     aspect: str
     choices: tuple[str, ...]
     tries: int
+    id: str
 
 
 @dataclass(frozen=True)
@@ -192,27 +197,28 @@ class Workers:
         with self._database.read() as connection:
             return self._extras.answer_pay(connection, self._campaigns.find(connection, campaign))
 
-    def question(self, campaign: str, worker: str, aspects: Sequence[str]) -> Question | None:
+    def question(self, campaign: str, worker: str, instructions: Mapping[str, str]) -> Question | None:
         """Return the question that a worker answers before the first task; None if none is due.
 
         Parameters
         ----------
-        aspects
-            The aspects that have instructions.
+        instructions
+            The instructions of the aspects that have some.
         """
         with self._database.read() as connection:
             settings = self._campaigns.find_for_worker(connection, campaign)
             session = self.session(connection, campaign, worker)
             if not settings.comprehension or session.check or not session.consented:
                 return None
-            return self._question(connection, session, aspects)
+            return self._question(connection, session, instructions)
 
     def answer_question(
-        self, campaign: str, worker: str, aspects: Sequence[str], tries: int, place: int
+        self, campaign: str, worker: str, instructions: Mapping[str, str], question_id: str, place: int
     ) -> WorkerSession:
         """Store an answer to the question, the number of a choice; the time is paid once it has ended.
 
-        An answer that was given before `tries` others, as a repeated request says, changes nothing.
+        An answer to another question changes nothing: it is a repeated request, or the texts have changed
+        since the page was shown.
         """
         with self._events.worker_request(campaign, worker) as connection:
             lock_worker(connection, campaign, worker)
@@ -220,34 +226,41 @@ class Workers:
             session = self.session(connection, campaign, worker)
             if not session.consented:
                 refuse(RefusalReason.NO_CONSENT, "read and accept the consent first")
-            if not settings.comprehension or session.check or session.tries != tries:
+            if not settings.comprehension or session.check:
                 return session
-            question = self._question(connection, session, aspects)
+            question = self._question(connection, session, instructions)
+            if question.id != question_id:
+                return session
             if not 0 <= place < len(question.choices):
                 refuse(RefusalReason.BAD_VALUE, f"the question has no answer number {place}")
             right = question.choices[place] == question.aspect
-            over = right or tries + 1 >= CHECK_TRIES
+            tries = question.tries + 1
+            over = right or tries >= CHECK_TRIES
             check = ("passed" if right else "failed") if over else ""
             which = (WORKERS.c.campaign == campaign, WORKERS.c.worker == worker)
-            connection.execute(WORKERS.update().where(*which).values(check_tries=tries + 1, check=check))
+            connection.execute(WORKERS.update().where(*which).values(check_tries=tries, check=check))
             if over:
                 self._extras.answered(connection, settings, worker, ExtraKind.CHECK)
             kind = EventKind.UNDERSTOOD if right else EventKind.MISUNDERSTOOD
             self._events.add(connection, campaign, kind, worker, aspect=question.aspect)
             return self.session(connection, campaign, worker)
 
-    def _question(self, connection: Connection, session: WorkerSession, aspects: Sequence[str]) -> Question:
-        """Return a worker's question, the same for the same worker and aspects."""
+    def _question(
+        self, connection: Connection, session: WorkerSession, instructions: Mapping[str, str]
+    ) -> Question:
+        """Return a worker's question, the same for the same worker and instructions."""
 
         def chance(*what: str) -> float:
             return self._key.chance("question", session.campaign, session.worker, *what)
 
         shown = select(TASKS.c.aspect).where(TASKS.c.campaign == session.campaign, TASKS.c.shown.is_(True))
-        asked = set(connection.execute(shown.distinct()).scalars()) & set(aspects)
-        aspect = min(sorted(asked or aspects), key=chance)
-        others = sorted(set(aspects) - {aspect}, key=chance)[: CHECK_CHOICES - 1]
+        asked = set(connection.execute(shown.distinct()).scalars()) & set(instructions)
+        aspect = min(sorted(asked or instructions), key=chance)
+        others = sorted(set(instructions) - {aspect}, key=chance)[: CHECK_CHOICES - 1]
         choices = sorted([aspect, *others], key=lambda one: chance("order", one))
-        return Question(aspect, tuple(choices), session.tries)
+        words = [instructions[one] for one in choices]
+        id_ = digest_value([aspect, choices, words, session.tries])
+        return Question(aspect, tuple(choices), session.tries, id_)
 
     def refuse_unchecked(self, session: WorkerSession) -> None:
         """Refuse a worker who has not shown that they understand the instructions."""

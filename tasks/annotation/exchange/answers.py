@@ -78,12 +78,12 @@ class VoteReader:
     mapping: AnswerMapping
     slots: Mapping[str, Slot]
 
-    def vote(self, row: AnswerRow, places: Mapping[AnswerField, str]) -> Vote:
+    def vote(self, row: AnswerRow, field_columns: Mapping[AnswerField, str]) -> Vote:
         """Return the vote of a row.
 
         Parameters
         ----------
-        places
+        field_columns
             The column of each field.
 
         Raises
@@ -93,7 +93,7 @@ class VoteReader:
         """
         if row.problem:
             raise UnusableRow(LeftOutReason.UNREADABLE, row.problem)
-        fields = self._fields(row, places)
+        fields = self._fields(row, field_columns)
         pair_id, first = self._pair(fields)
         task = self.tasks[pair_id]
         platform = fields.get("platform") or DEFAULT_PLATFORM
@@ -135,10 +135,10 @@ class VoteReader:
             }
         )
 
-    def _fields(self, row: AnswerRow, places: Mapping[AnswerField, str]) -> dict[AnswerField, str]:
+    def _fields(self, row: AnswerRow, field_columns: Mapping[AnswerField, str]) -> dict[AnswerField, str]:
         """Return the fields of a row, converted to our values."""
         fields: dict[AnswerField, str] = dict(self.mapping.constants)
-        for name, column in places.items():
+        for name, column in field_columns.items():
             text = _clean(row.cells.get(column, ""))
             if not text and name in ("worker", "preferred", "rating"):
                 raise UnusableRow(LeftOutReason.HALF_ROW, f"the {name} is missing (column {column!r})")
@@ -316,16 +316,16 @@ def import_answers(
     existing = {(vote.worker, vote.pair_id): vote for _, vote in desk.votes.read(campaign)}
     answer_files = [(path, read_answers(path, mapping.file)) for path in files]
     columns = [
-        mapping.places(file.columns, str(path)) if file.columns and file.rows else {}
+        mapping.field_columns(file.columns, str(path)) if file.columns and file.rows else {}
         for path, file in answer_files
     ]
     imported: dict[tuple[str, str], _NewVote] = {}
     left_out: list[LeftOutRow] = []
     known = 0
-    for (path, file), places in zip(answer_files, columns, strict=True):
+    for (path, file), field_columns in zip(answer_files, columns, strict=True):
         for row in file.rows:
             try:
-                vote = reader.vote(row, places)
+                vote = reader.vote(row, field_columns)
                 where = (vote.worker, vote.pair_id)
                 if where in imported:
                     imported[where].refuse(vote)

@@ -136,7 +136,7 @@ class AnswerMapping(Frozen):
             raise ValueError(f"{both[0]} is both a column and a constant: choose one")
         return self
 
-    def places(self, columns: Collection[str], file: str) -> dict[AnswerField, str]:
+    def field_columns(self, columns: Collection[str], file: str) -> dict[AnswerField, str]:
         """Return the column of each field in a file.
 
         Raises

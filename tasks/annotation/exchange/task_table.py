@@ -158,7 +158,7 @@ def task_rows(
         else []
     )
     rows = []
-    for place, slot in enumerate(open_slots):
+    for index, slot in enumerate(open_slots):
         task = tasks[slot.pair_id]
         row: dict[str, Any] = {
             "task": slot.id,
@@ -173,7 +173,7 @@ def task_rows(
         if options.links == "none":
             row |= {**wording(task), **_content(task, slot, options)}
         else:
-            row["link"] = _link(settings, slot, options, tokens[place] if tokens else "")
+            row["link"] = _link(settings, slot, options, tokens[index] if tokens else "")
         rows.append(row)
     return rows
 

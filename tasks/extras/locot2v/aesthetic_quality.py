@@ -57,10 +57,10 @@ class AestheticQuality(VisualScorer):
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the mean at one frame per second."""
-        places = places_at(video.video, self._settings.fps)
+        indices = places_at(video.video, self._settings.fps)
         head: AestheticHead = self._head.loaded()
         scores: list[float] = []
-        for rows in feature_rows(self._cache, video.video, places, PictureRow(self._pictures)):
+        for rows in feature_rows(self._cache, video.video, indices, PictureRow(self._pictures)):
             if rows.shape[1] != head.width:
                 raise PrerequisiteError(
                     f"{self._head.name} was made for features of {head.width} numbers, {self._pictures.name} "

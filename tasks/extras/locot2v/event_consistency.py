@@ -194,8 +194,8 @@ class EventConsistency(VideoScorer, ConversationScorer):
             if self._part == "subject" and boxes is None:
                 continue
             feature = ThingRow(self._part, boxes, self._segmenter, self._pictures, self._cache)
-            places = event_places(clip, video.fps, self._constants.fps, self._constants.most_frames)
-            rows = present(self._cache.compute_missing(video, places, feature, batch=BATCH).rows)
+            indices = event_places(clip, video.fps, self._constants.fps, self._constants.most_frames)
+            rows = present(self._cache.compute_missing(video, indices, feature, batch=BATCH).rows)
             if len(rows):
                 features.setdefault(self._thing(phrase, clip), {})[clip.number] = rows
         return features

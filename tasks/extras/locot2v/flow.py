@@ -104,11 +104,13 @@ def grey(rgb: Bytes) -> Bytes:
     return luma
 
 
-def neighbours(video: Side, places: Sequence[int], long_side: int) -> Iterator[tuple[int, int, Bytes, Bytes]]:
-    """Yield each frame with the one before it, as places and RGB; two frames are held at once."""
+def neighbours(
+    video: Side, indices: Sequence[int], long_side: int
+) -> Iterator[tuple[int, int, Bytes, Bytes]]:
+    """Yield each frame with the one before it, as indices and RGB; two frames are held at once."""
     before: tuple[int, Bytes] | None = None
-    for place in places:
-        frame = reduced(video.rgb(place), long_side)
+    for index in indices:
+        frame = reduced(video.rgb(index), long_side)
         if before is not None:
-            yield before[0], place, before[1], frame
-        before = place, frame
+            yield before[0], index, before[1], frame
+        before = index, frame

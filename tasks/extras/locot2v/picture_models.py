@@ -124,26 +124,26 @@ class PictureRow(FrameFeature):
         """Return the model, its dtype and the libraries that preprocess pictures."""
         return {**self._pictures.settings(), "libraries": self._pictures.libraries(), "version": 1}
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the features of frames by place, shape (n, width)."""
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
+        """Return the features of frames by index, shape (n, width)."""
         rows: NDArray[np.float32] = self._pictures.encoder().images(
-            planes_to_rgb(side.planes(places), side.color)
+            planes_to_rgb(side.planes(indices), side.color)
         )
         return rows
 
 
 def feature_rows(
-    cache: FeatureCache, side: Side, places: Sequence[int], feature: FrameFeature
+    cache: FeatureCache, side: Side, indices: Sequence[int], feature: FrameFeature
 ) -> Iterator[Rows]:
     """Yield the features of frames in order, a few hundred rows at a time.
 
     Up to `MAX_KEPT` frames are cached. Longer videos are not, so that memory does not grow with their
     length.
     """
-    if len(places) <= MAX_KEPT:
-        for start in range(0, len(places), _AT_ONCE):
-            some = places[start : start + _AT_ONCE]
+    if len(indices) <= MAX_KEPT:
+        for start in range(0, len(indices), _AT_ONCE):
+            some = indices[start : start + _AT_ONCE]
             yield cache.compute_missing(side, some, feature, batch=BATCH).rows
         return
-    for start in range(0, len(places), BATCH):
-        yield np.asarray(feature.compute(side, places[start : start + BATCH]), feature.dtype)
+    for start in range(0, len(indices), BATCH):
+        yield np.asarray(feature.compute(side, indices[start : start + BATCH]), feature.dtype)

@@ -135,9 +135,9 @@ def sampled(video: Side, step_s: float) -> list[int]:
 
 def moving_share(video: Side, flow: Flow, settings: PixelSettings = DEFAULTS) -> Measured:
     """Return the share of steps whose strongest flow passes the threshold."""
-    places = sampled(video, settings.step_s)
+    indices = sampled(video, settings.step_s)
     moving = steps = 0
-    for _before, _after, first, second in neighbours(video, places, settings.long_side):
+    for _before, _after, first, second in neighbours(video, indices, settings.long_side):
         limit = settings.moving_px * min(first.shape[:2]) / 256
         moving += strongest_flow(flow(first, second), settings.strongest) > limit
         steps += 1
@@ -157,7 +157,7 @@ def motion_smoothness(video: Side, flow: Flow, settings: PixelSettings = DEFAULT
     errors = []
     for middle in range(1, len(video) - 1, 2):
         before, now, after = (
-            reduced(video.rgb(place), settings.long_side) for place in (middle - 1, middle, middle + 1)
+            reduced(video.rgb(index), settings.long_side) for index in (middle - 1, middle, middle + 1)
         )
         guess = interpolated(before, after, flow)
         errors.append(float(np.abs(guess - now).mean()))

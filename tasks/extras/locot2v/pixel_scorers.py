@@ -62,24 +62,24 @@ class FlowSteps(FrameFeature):
             "version": 1,
         }
 
-    def ids(self, side: Side, places: Sequence[int]) -> list[str]:
+    def ids(self, side: Side, indices: Sequence[int]) -> list[str]:
         """Return the identity of each frame together with the one before it."""
-        before = side.frame_ids([place - 1 for place in places])
-        return [f"{a}\n{b}" for a, b in zip(before, side.frame_ids(places), strict=True)]
+        before = side.frame_ids([index - 1 for index in indices])
+        return [f"{a}\n{b}" for a, b in zip(before, side.frame_ids(indices), strict=True)]
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
         """Return the numbers at places of 1 and more, shape (n, 2)."""
-        return np.array([self._row(first, second) for first, second in self._frames(side, places)])
+        return np.array([self._row(first, second) for first, second in self._frames(side, indices)])
 
-    def _frames(self, side: Side, places: Sequence[int]) -> Iterator[tuple[Bytes, Bytes]]:
+    def _frames(self, side: Side, indices: Sequence[int]) -> Iterator[tuple[Bytes, Bytes]]:
         last, frame = -1, None
-        for place in places:
-            before = frame if frame is not None and last == place - 1 else self._frame(side, place - 1)
-            last, frame = place, self._frame(side, place)
+        for index in indices:
+            before = frame if frame is not None and last == index - 1 else self._frame(side, index - 1)
+            last, frame = index, self._frame(side, index)
             yield before, frame
 
-    def _frame(self, side: Side, place: int) -> Bytes:
-        return reduced(side.rgb(place), self._pixels.long_side)
+    def _frame(self, side: Side, index: int) -> Bytes:
+        return reduced(side.rgb(index), self._pixels.long_side)
 
     def _row(self, first: Bytes, second: Bytes) -> tuple[float, float]:
         forward = self._flow(first, second)

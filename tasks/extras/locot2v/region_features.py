@@ -53,23 +53,23 @@ class Boxes(FrameFeature):
             "version": 1,
         }
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the best boxes of frames by place, filled up with zeros."""
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
+        """Return the best boxes of frames by index, filled up with zeros."""
         detector: Detector = self._detector.loaded()
-        rgb = planes_to_rgb(side.planes(places), side.color)
+        rgb = planes_to_rgb(side.planes(indices), side.color)
         given = self._settings
 
         def work(batch: slice) -> list[list[Box]]:
             return detector.find(rgb[batch], self._phrase, given.box_threshold, given.text_threshold)
 
-        return np.stack([box_row(boxes) for boxes in Batches(BATCH, owner=detector).run(len(places), work)])
+        return np.stack([box_row(boxes) for boxes in Batches(BATCH, owner=detector).run(len(indices), work)])
 
 
 def box_row(boxes: Sequence[Box]) -> NDArray[np.float32]:
     """Return the best boxes as a row."""
     row = np.zeros((MAX_BOXES, _NUMBERS), np.float32)
-    for place, box in enumerate(boxes[:MAX_BOXES]):
-        row[place] = box.left, box.top, box.right, box.bottom, box.score
+    for index, box in enumerate(boxes[:MAX_BOXES]):
+        row[index] = box.left, box.top, box.right, box.bottom, box.score
     return row.ravel()
 
 
@@ -177,14 +177,14 @@ class ThingRow(FrameFeature):
             "version": 1,
         }
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the rows of frames by place."""
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
+        """Return the rows of frames by index."""
         width = self.width
-        empty = np.zeros((len(places), Boxes.width), np.float32)
+        empty = np.zeros((len(indices), Boxes.width), np.float32)
         boxes = empty
         if self._boxes is not None:
-            boxes = self._cache.compute_missing(side, places, self._boxes, batch=BATCH).rows
-        rgb = planes_to_rgb(side.planes(places), side.color)
+            boxes = self._cache.compute_missing(side, indices, self._boxes, batch=BATCH).rows
+        rgb = planes_to_rgb(side.planes(indices), side.color)
         parted, most = (cut_out, 1) if self._part == "subject" else (without, None)
         segmenter: Segmenter | None = None if self._segmenter is None else self._segmenter.loaded()
         parts = [
@@ -192,7 +192,7 @@ class ThingRow(FrameFeature):
             for frame, where in zip(rgb, boxes, strict=True)
         ]
         encoder = self._pictures.encoder()
-        rows = np.zeros((len(places), width), np.float32)
+        rows = np.zeros((len(indices), width), np.float32)
         for row, picture in zip(rows, parts, strict=True):
             if picture is not None:
                 # regions differ in size, so one by one

@@ -88,8 +88,8 @@ def _corners(extent: int, rng: np.random.Generator) -> NDArray[np.intp]:
     cell = extent // GRID
     starts = np.minimum(cell * np.arange(GRID), extent - WINDOW)
     offsets = rng.integers(0, max(1, cell - WINDOW), (GRID, GRID))
-    places: NDArray[np.intp] = np.minimum(starts[:, None] + offsets, extent - WINDOW)
-    return places
+    corners: NDArray[np.intp] = np.minimum(starts[:, None] + offsets, extent - WINDOW)
+    return corners
 
 
 def views(video: Side, piece: range, clips: int, seed: int) -> tuple[Views, Views]:
@@ -116,12 +116,12 @@ def views(video: Side, piece: range, clips: int, seed: int) -> tuple[Views, View
     windows = [Windows.drawn(height, width, rng) for _ in range(clips)]
     small = np.empty((FRAMES, SIDE, SIDE, 3), np.uint8)
     fragments = np.empty((clips * FRAMES, SIDE, SIDE, 3), np.uint8)
-    for place in sorted({*small_at.tolist(), *clips_at.tolist()}):
-        frame = video.rgb(piece[place])
-        if place in small_at:
-            small[small_at == place] = _resized(frame, SIDE, SIDE)
+    for index in sorted({*small_at.tolist(), *clips_at.tolist()}):
+        frame = video.rgb(piece[index])
+        if index in small_at:
+            small[small_at == index] = _resized(frame, SIDE, SIDE)
         full = frame if frame.shape[:2] == (height, width) else _resized(frame, height, width)
-        for at in np.flatnonzero(clips_at == place):
+        for at in np.flatnonzero(clips_at == index):
             fragments[at] = windows[int(at) // FRAMES].cut(full)
     return _ready(small, 1), _ready(fragments, clips)
 

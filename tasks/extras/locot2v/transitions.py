@@ -20,7 +20,7 @@ from tasks.pairs.view import Side
 
 cv2 = lazy_package("cv2")
 
-#: Gives the features of frames by place, ``(n, dimensions)``.
+#: Gives the features of frames by index, ``(n, dimensions)``.
 FeaturesOf = Callable[[Sequence[int]], Features]
 
 
@@ -58,7 +58,7 @@ class TransitionSettings(Frozen):
 class Transition:
     """One cut, with its smoothness."""
 
-    place: int
+    frame: int
     similarities: tuple[float, ...]
     smoothness: float
 
@@ -116,13 +116,13 @@ def smoothness(similarities: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def step_similarities(
-    video: Side, places: Sequence[int], features_of: FeaturesOf, flow: Flow, settings: TransitionSettings
+    video: Side, indices: Sequence[int], features_of: FeaturesOf, flow: Flow, settings: TransitionSettings
 ) -> list[float]:
     """Return the weighted similarity of each frame and the next; the window's frames are held at once."""
-    frames = [reduced(video.rgb(place), settings.long_side) for place in places]
+    frames = [reduced(video.rgb(index), settings.long_side) for index in indices]
     greys = [grey(frame) for frame in frames]
     flows = [flow(a, b) for a, b in pairwise(frames)]
-    alike = np.clip(cosines(features_of(places)), 0, 1)
+    alike = np.clip(cosines(features_of(indices)), 0, 1)
     weights = settings.pixels + settings.structure + settings.features + settings.motion
     values_by_frame = []
     for step in range(len(frames) - 1):
@@ -160,9 +160,9 @@ def transitions(
     constants = settings or TransitionSettings()
     measured = []
     for cut in cuts:
-        places = window_of(cut, len(video), video.fps, constants.window_s)
-        if len(places) > 1:
-            values = step_similarities(video, places, features_of, flow, constants)
+        indices = window_of(cut, len(video), video.fps, constants.window_s)
+        if len(indices) > 1:
+            values = step_similarities(video, indices, features_of, flow, constants)
             measured.append(Transition(cut, tuple(values), smoothness(values)))
     return measured
 
@@ -205,9 +205,9 @@ def find_cuts(video: Side, settings: CutSettings | None = None) -> list[int]:
     shortest = max(1, round(constants.shortest_s * video.fps))
     detector = ContentDetector(threshold=constants.threshold, min_scene_len=shortest)
     cuts: list[int] = []
-    for place in range(len(video)):
-        small = reduced(video.rgb(place), constants.long_side)
-        cuts += detector.process_frame(place, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
+    for index in range(len(video)):
+        small = reduced(video.rgb(index), constants.long_side)
+        cuts += detector.process_frame(index, cv2.cvtColor(small, cv2.COLOR_RGB2BGR))
     cuts += detector.post_process(len(video) - 1)
     # scenes without frames do not count
-    return sorted({int(place) for place in cuts if 0 < place < len(video)})
+    return sorted({int(index) for index in cuts if 0 < index < len(video)})

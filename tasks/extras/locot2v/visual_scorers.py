@@ -123,12 +123,12 @@ class TransitionSmoothness(FeatureScorer):
         """Return the mean over cuts; a video without one has no score."""
         side, feature = video.video, PictureRow(self._pictures)
 
-        def features_of(places: Sequence[int]) -> Features:
-            rows = list(feature_rows(self._cache, side, places, feature))
+        def features_of(indices: Sequence[int]) -> Features:
+            rows = list(feature_rows(self._cache, side, indices, feature))
             return np.concatenate(rows).astype(np.float64)
 
         at_cuts = transitions(side, find_cuts(side, self._cuts), features_of, self._flow, self._transitions)
-        cuts = [{"frame": one.place, "smoothness": one.smoothness} for one in at_cuts[:_MAX_CUTS]]
+        cuts = [{"frame": one.frame, "smoothness": one.smoothness} for one in at_cuts[:_MAX_CUTS]]
         details = {"cuts": cuts, "flow": self._flow.details()}
         return Measurement(transition_smoothness(at_cuts), details, self._pictures.name)
 

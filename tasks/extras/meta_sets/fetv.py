@@ -125,11 +125,11 @@ def read_fetv(path: Path, videos: Path | None = None) -> FetvFiles:
 
 def _read_prompts(file: Path) -> dict[str, FetvPrompt]:
     prompts = {}
-    for place, (number, row) in enumerate(read_lines(file)):
+    for index, (number, row) in enumerate(read_lines(file)):
         if not isinstance(row, dict) or not isinstance(row.get("prompt"), str):
             raise UserInputError(f"{file}, line {number}, has no prompt: this is not FETV's list")
         id_ = row.get("video_id")
-        prompts[str(place)] = FetvPrompt(str(place), row["prompt"], None if id_ is None else str(id_))
+        prompts[str(index)] = FetvPrompt(str(index), row["prompt"], None if id_ is None else str(id_))
     return prompts
 
 

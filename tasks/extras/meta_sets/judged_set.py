@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 
 from storage_schemas.judgements import Judgement, JudgementsStore
 from storage_schemas.store import Store
@@ -63,7 +64,7 @@ def load_judged_set(
         asides.own,
         evaluators,
         pairs.short_title,
-        f"`slvmeval evaluate --pairs {pairs.name}:{pairs.path} -e NAME` does it",
+        f"`slvmeval evaluate --pairs {quote(f'{pairs.name}:{pairs.path}')} -e NAME` does it",
     )
 
     def of_better(some: Sequence[Judgement]) -> Iterator[Trial]:

@@ -64,15 +64,15 @@ class ChangedSide(Side):
         """Return the number of frames."""
         return len(self._clip)
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place as ``(n, H·3/2, W)`` uint8."""
-        return self._frames[list(places)]
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index as ``(n, H·3/2, W)`` uint8."""
+        return self._frames[list(indices)]
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames: the clip's, and the change's."""
         # a change may depend on the whole clip and on the position in it
         whole = digest_text(f"{self._clip.identity()}:{self._name}")
-        return [f"{whole}:{place}" for place in places]
+        return [f"{whole}:{index}" for index in indices]
 
 
 class JoinedSide(Side):
@@ -116,23 +116,23 @@ class JoinedSide(Side):
         """Sharing group of both videos of a pair: all clips of its canvas."""
         return digest_text("\n".join(clip.family for clip in self._clips))
 
-    def _locate(self, place: int) -> tuple[Side, int]:
-        if not 0 <= place < len(self):
-            raise IndexError(f"frame {place} of {len(self)}")
-        at = bisect_right(self._ends, place)
+    def _locate(self, index: int) -> tuple[Side, int]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"frame {index} of {len(self)}")
+        at = bisect_right(self._ends, index)
         clip = self._shown[at]
-        return clip, place - (self._ends[at] - len(clip))
+        return clip, index - (self._ends[at] - len(clip))
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames: the clips', and the canvas."""
         reach = "full" if self.color.full_range else "limited"
         canvas = f"{self.width}x{self.height}:{self.color.matrix}:{reach}"
-        located = [self._locate(place) for place in places]
+        located = [self._locate(index) for index in indices]
         return [f"{clip.frame_ids([at])[0]}@{canvas}" for clip, at in located]
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return frames by place as ``(n, H·3/2, W)`` uint8; neighbours in a clip are read together."""
-        located = [self._locate(place) for place in places]
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return frames by index as ``(n, H·3/2, W)`` uint8; neighbours in a clip are read together."""
+        located = [self._locate(index) for index in indices]
         parts: list[Planes] = []
         start = 0
         for end in range(1, len(located) + 1):
@@ -214,8 +214,8 @@ class ClipDamage:
         operation = self.operation
         assert isinstance(operation, PixelOperation)
 
-        def read(place: int, count: int) -> Planes:
-            return clip.planes(range(place, place + count))
+        def read(index: int, count: int) -> Planes:
+            return clip.planes(range(index, index + count))
 
         context = ClipContext(
             span=span,

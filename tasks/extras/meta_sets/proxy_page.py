@@ -77,15 +77,15 @@ def proxy_figure(result: ProxyResult, table: Table) -> Figure:
         axes.plot([1, last], [1, last], color=QUIET, linewidth=0.7, dashes=(2, 3))
         taken: dict[tuple[float, float], int] = {}
         for row in rows:
-            place = row["degraded_rank"], row["generated_rank"]
-            axes.plot(*place, "o", color=PALETTE[0], markersize=6, clip_on=False)
+            ranks = row["degraded_rank"], row["generated_rank"]
+            axes.plot(*ranks, "o", color=PALETTE[0], markersize=6, clip_on=False)
             # evaluators of equal ranks have one point, and their names below each other
-            line = taken[place] = taken.get(place, -1) + 1
+            line = taken[ranks] = taken.get(ranks, -1) + 1
             # beside the point towards the middle, so that no name leaves the drawing
-            left = place[0] < (1 + last) / 2
+            left = ranks[0] < (1 + last) / 2
             axes.annotate(
                 row["evaluator"],
-                place,
+                ranks,
                 xytext=(-7 if left else 7, -3 - 10 * line),
                 textcoords="offset points",
                 ha="right" if left else "left",

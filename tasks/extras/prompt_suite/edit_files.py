@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from storage_schemas.commit import write_atomic
 from storage_schemas.errors import UserInputError
@@ -93,8 +94,8 @@ def import_edits(project: Project) -> ImportedEdits:
     paths = sorted(project.edit_folder.glob("[!.]*.md"))
     if not paths:
         raise UserInputError(
-            f"{project.edit_folder} has no files: `slvmeval suite prompts review --edit {project.folder}` "
-            "writes them"
+            f"{project.edit_folder} has no files: "
+            f"`slvmeval suite prompts review --edit {quote(str(project.folder))}` writes them"
         )
     for path in paths:
         try:

@@ -47,10 +47,10 @@ def length_table(suites: Mapping[str, Sequence[SuitePrompt]]) -> Table:
     """Return how many prompts of each suite have how many words, in steps of `STEP` words."""
     bins = {name: Counter(words_in(one.text) // STEP for one in prompts) for name, prompts in suites.items()}
     rows = [
-        {"suite": name, "least": place * STEP, "below": (place + 1) * STEP, "prompts": counts[place]}
+        {"suite": name, "least": count * STEP, "below": (count + 1) * STEP, "prompts": counts[count]}
         for name, counts in bins.items()
         if counts
-        for place in range(min(counts), max(counts) + 1)
+        for count in range(min(counts), max(counts) + 1)
     ]
     columns = (
         Column("suite", "suite"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -158,15 +159,15 @@ class Project:
             with lock.open("a"):
                 pass
         except OSError as problem:
-            place = problem.filename or self.folder
-            raise UserInputError(f"{place} cannot be written ({problem.strerror})") from problem
+            path = problem.filename or self.folder
+            raise UserInputError(f"{path} cannot be written ({problem.strerror})") from problem
 
     def need(self) -> None:
         """Raise UserInputError if there are no drafts."""
         if not self.draft_ids():
             raise UserInputError(
-                f"{self.folder} has no drafts: `slvmeval suite prompts make VIDEOS --out {self.folder}` "
-                "makes them"
+                f"{self.folder} has no drafts: "
+                f"`slvmeval suite prompts make VIDEOS --out {quote(str(self.folder))}` makes them"
             )
 
     def draft_ids(self) -> list[str]:

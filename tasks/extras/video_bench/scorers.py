@@ -113,21 +113,21 @@ class QualityScorer(VideoBenchScorer):
         films = [sampled(video) for video in videos]
         scores: dict[int, ScoredVideo | NotJudged] = {}
         usable = []
-        for place, film in enumerate(films):
+        for index, film in enumerate(films):
             try:
                 with readable():
                     if not len(film.video):
                         raise NotJudged(Failure.VIDEO_UNREADABLE, "the video has no frames")
-                usable.append(place)
+                usable.append(index)
             except NotJudged as problem:
-                scores[place] = problem
+                scores[index] = problem
         order = self._order(usable, films)
         for batch in video_groups(len(order), self._settings.shots, self._settings.rest):
-            places = VideoGroup(
+            indices = VideoGroup(
                 tuple(order[at] for at in batch.counted), tuple(order[at] for at in batch.measures)
             )
-            scores |= self._score_readable(prompt.text, films, places, repeat)
-        return [scores[place] for place in range(len(films))]
+            scores |= self._score_readable(prompt.text, films, indices, repeat)
+        return [scores[index] for index in range(len(films))]
 
     def _score_readable(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int
@@ -138,12 +138,12 @@ class QualityScorer(VideoBenchScorer):
             try:
                 return scores | self.score_batch(prompt, films, batch, repeat)
             except UnreadableVideo as problem:
-                place = batch.shown[problem.number]
-                if place in batch.counted:
-                    scores[place] = problem
+                index = batch.shown[problem.number]
+                if index in batch.counted:
+                    scores[index] = problem
                 batch = VideoGroup(
-                    tuple(one for one in batch.counted if one != place),
-                    tuple(one for one in batch.measures if one != place),
+                    tuple(one for one in batch.counted if one != index),
+                    tuple(one for one in batch.measures if one != index),
                 )
         return scores
 
@@ -161,14 +161,14 @@ class QualityScorer(VideoBenchScorer):
         values: Sequence[int | NotJudged]
         try:
             with readable():
-                values = self.few_shot.score(asker, prompt, [films[place] for place in shown], repeat)
+                values = self.few_shot.score(asker, prompt, [films[index] for index in shown], repeat)
         except UnreadableVideo:
             raise
         except NotJudged as problem:
             values = [problem] * len(shown)
         usages = _shared(asker.usage(), len(batch.counted))
         scores: dict[int, ScoredVideo | NotJudged] = {}
-        for at, (place, usage) in enumerate(zip(batch.counted, usages, strict=True)):
+        for at, (index, usage) in enumerate(zip(batch.counted, usages, strict=True)):
             value = values[at]
             details = {
                 **asker.details(),
@@ -178,7 +178,7 @@ class QualityScorer(VideoBenchScorer):
             }
             calls = asker.calls if at == 0 else 0
             if isinstance(value, NotJudged):
-                scores[place] = NotJudged(
+                scores[index] = NotJudged(
                     value.failure,
                     f"few-shot: {value.message.removeprefix('few-shot: ')}",
                     value.raw,
@@ -188,15 +188,15 @@ class QualityScorer(VideoBenchScorer):
                     details,
                 )
                 continue
-            scores[place] = ScoredVideo(value, usage, calls, asker.model, details)
+            scores[index] = ScoredVideo(value, usage, calls, asker.model, details)
         return scores
 
-    def _order(self, places: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
+    def _order(self, indices: Sequence[int], films: Sequence[SampledVideo]) -> list[int]:
         if self._settings.order == "given":
-            return list(places)
+            return list(indices)
         # by content alone, independent of the models' names and their order in the manifest
-        ranked = sorted(places, key=lambda place: films[place].digest)
-        return shuffled(ranked, "video-bench", *(films[place].digest for place in ranked))
+        ranked = sorted(indices, key=lambda index: films[index].digest)
+        return shuffled(ranked, "video-bench", *(films[index].digest for index in ranked))
 
     def estimate(
         self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0

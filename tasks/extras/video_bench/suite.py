@@ -84,10 +84,10 @@ class VideoBench(Suite):
             name = f"video-bench-criteria/{dimension}"
             text = prompt_text(name, self.settings.prompts)
         else:
-            place = resources.files(__package__).joinpath("guides", language, f"{dimension}.txt")
-            if not place.is_file():
+            file = resources.files(__package__).joinpath("guides", language, f"{dimension}.txt")
+            if not file.is_file():
                 return None
-            name, text = str(place), place.read_text(encoding="utf-8")
+            name, text = str(file), file.read_text(encoding="utf-8")
         return Guide.read(dimension, asked.title, language, text, name)
 
     def read_prompts(self, path: Path) -> Sequence[SuitePrompt] | None:

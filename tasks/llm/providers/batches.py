@@ -24,7 +24,6 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
 from storage_schemas.model import OFFLINE
 from storage_schemas.offline_batches import answers_path, failure_path, requests_path
-from storage_schemas.proxies import is_near
 from storage_schemas.secrets import strike_out
 from tasks.llm.exchange import ChatAnswer, ChatRequest, kept
 from tasks.llm.model_names import answered_by
@@ -36,7 +35,7 @@ from tasks.llm.providers.gemini import read_answer as read_gemini
 from tasks.llm.providers.lenient import at, json_of, text_at
 from tasks.llm.providers.openai_chat import arguments as openai_arguments
 from tasks.llm.providers.openai_chat import read_answer as read_openai
-from tasks.llm.servers import ChatServer, need_library, why
+from tasks.llm.servers import ChatServer, client_options, need_library, why
 
 #: Name of our name in a batch's metadata.
 MARK = "slvmeval"
@@ -240,8 +239,7 @@ class ServerBatches(BatchProvider):
     @contextmanager
     def _client(self, doing: str, attempts: int = _ATTEMPTS) -> Iterator[Any]:
         """Give a client of the library; turn its errors into ours."""
-        near = is_near(self.server.url)
-        with httpx2.Client(trust_env=not near, follow_redirects=False, timeout=_TIMEOUT_S) as http:
+        with httpx2.Client(**client_options(self.server), timeout=_TIMEOUT_S) as http:
             key = self.server.secret() or "none"
             try:
                 yield self._open(http, attempts, base_url=self.server.base, api_key=key, timeout=_TIMEOUT_S)
@@ -264,7 +262,7 @@ class ServerBatches(BatchProvider):
         # a gateway's 408 says nothing about the server behind it
         known = status is not None and status < 500 and status != 408
         return (PrerequisiteError if known else NoAnswer)(
-            f"model server {self.server.name} at {self.server.base}: {doing} failed: {said}; {advice}"
+            f"{self.server.where}: {doing} failed: {said}; {advice}"
         )
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import httpx2
 
-from storage_schemas.proxies import is_near
 from tasks.llm.exchange import MAX_BODY_BYTES
-from tasks.llm.servers import ChatServer
+from tasks.llm.servers import ChatServer, client_options
 
 _CONNECT_S = 10.0
 
@@ -23,11 +22,8 @@ class TooLarge(Exception):
 
 def http_client(server: ChatServer) -> httpx2.AsyncClient:
     """Return a client for a server, whose requests have the server's time limit."""
-    # the environment's proxy does not lead to servers of the local network
     return _Client(
-        trust_env=not is_near(server.url),
-        # a key in a header of the provider's own would go along to another host
-        follow_redirects=False,
+        **client_options(server),
         timeout=httpx2.Timeout(server.timeout_s, connect=min(_CONNECT_S, server.timeout_s), pool=None),
         limits=httpx2.Limits(
             max_connections=server.concurrency, max_keepalive_connections=server.concurrency

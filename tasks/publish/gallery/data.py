@@ -51,7 +51,7 @@ def index_data(
     store: Store, release: Release, folders: dict[str, SourceFolder], private: bool
 ) -> dict[str, Any]:
     """Return the first page's data: all pairs in brief, statistics, set-aside rows, credits."""
-    places = {source_id: place for place, source_id in enumerate(folders)}
+    numbers = {source_id: index for index, source_id in enumerate(folders)}
     pairs = release.pairs()
     by_source = grouped(pairs, lambda record: record.source_id)
     counts = Counter(record.source_id for record in pairs if record.excerpt is None)
@@ -64,7 +64,7 @@ def index_data(
         "pairs": [
             {
                 **pair_head(record, folders[record.source_id], by_source[record.source_id]),
-                "source": places[record.source_id],
+                "source": numbers[record.source_id],
             }
             for record in pairs
         ],

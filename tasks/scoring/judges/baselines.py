@@ -47,9 +47,9 @@ class FrameMeasures(FrameFeature):
         """Return what the numbers depend on; the encoder may change with Pillow."""
         return {"version": 1, "jpeg_quality": JPEG_QUALITY, "pillow": PIL.__version__}
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
         """Return the three numbers of frames, shape (n, 3)."""
-        return np.array([self._measure(frame, side.height) for frame in side.planes(places)])
+        return np.array([self._measure(frame, side.height) for frame in side.planes(indices)])
 
     @staticmethod
     def _measure(frame: np.ndarray[Any, np.dtype[np.uint8]], height: int) -> tuple[float, float, int]:

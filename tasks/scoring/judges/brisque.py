@@ -47,11 +47,11 @@ class BrisqueOfFrames(FrameFeature):
         """Return what the number depends on."""
         return {"version": 1, "model": consumed_model(self._models, self._model), "opencv": cv2.__version__}
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
         """Return the scores of frames, shape (n, 1)."""
         model = self._models.get(self._model)
         return np.array(
-            [[model.score(np.ascontiguousarray(frame[: side.height]))] for frame in side.planes(places)]
+            [[model.score(np.ascontiguousarray(frame[: side.height]))] for frame in side.planes(indices)]
         )
 
 

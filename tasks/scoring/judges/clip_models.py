@@ -81,8 +81,8 @@ class HubClip(HubSource):
         config = json.loads((folder / "config.json").read_bytes())
         tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())
         # CLIP's configuration omits the default of 77
-        places = int(config.get("text_config", {}).get("max_position_embeddings", 77))
-        check_places(places, int(tokenizer.get("model_max_length", places)))
+        positions = int(config.get("text_config", {}).get("max_position_embeddings", 77))
+        check_places(positions, int(tokenizer.get("model_max_length", positions)))
 
 
 class ServedClipSource:
@@ -162,10 +162,10 @@ class ClipEmbedding(FrameFeature):
         """Return the model, its dtype and the libraries that preprocess pictures."""
         return {**self._source.settings(), "libraries": self._source.libraries(), "version": 1}
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the embeddings of frames by place, shape (n, `width`)."""
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
+        """Return the embeddings of frames by index, shape (n, `width`)."""
         with server_failures():
-            return self._source.encoder().images(planes_to_rgb(side.planes(places), side.color))
+            return self._source.encoder().images(planes_to_rgb(side.planes(indices), side.color))
 
 
 @contextmanager

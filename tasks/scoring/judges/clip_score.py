@@ -110,14 +110,14 @@ class ClipScore(PointwiseScorer):
         choice = choose_frames((video,), self.frames, FrameLimit(), self._cache)[0]
         with server_failures():
             fitted, text = self._prompt(prompt)
-            embeddings = self._cache.compute_missing(video, choice.places, self._feature, batch=_BATCH)
+            embeddings = self._cache.compute_missing(video, choice.indices, self._feature, batch=_BATCH)
         cosines = embeddings.rows.astype(np.float64) @ text
         # exactly rounded: the order of the scenes does not change the score
         value = math.fsum(WEIGHT * np.maximum(cosines, 0.0)) / len(cosines)
         return Score(
             value,
             model=next(iter(self._source.settings()["model"])),
-            usage=Usage(frames=len(choice.places), seconds=time.perf_counter() - start),
+            usage=Usage(frames=len(choice.indices), seconds=time.perf_counter() - start),
             details={
                 "frames": choice.details(),
                 "prompt": fitted.details(),

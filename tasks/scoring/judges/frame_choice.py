@@ -79,7 +79,7 @@ class FrameChoice:
 
     Parameters
     ----------
-    places
+    indices
         Which, in order.
     available
         Number of frames of the video.
@@ -93,7 +93,7 @@ class FrameChoice:
         The scenes, where they were looked for.
     """
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     available: int
     candidates: int
     asked: FramePolicy
@@ -115,8 +115,8 @@ class FrameChoice:
             "most": self.most,
             "available": self.available,
             "candidates": self.candidates,
-            "chosen": len(self.places),
-            "places": "all" if len(self.places) == self.available else list(self.places),
+            "chosen": len(self.indices),
+            "places": "all" if len(self.indices) == self.available else list(self.indices),
             "scenes": None if self.scenes is None else self.scenes.details(),
         }
 
@@ -178,8 +178,8 @@ def _shares(counts: Sequence[int], most: int | None) -> list[int]:
     return [max(1, most * count // total) for count in counts]
 
 
-def _subset(video: Side, places: Sequence[int], most: int, policy: FramePolicy) -> tuple[int, ...]:
-    if len(places) <= most:
-        return tuple(places)
-    drawn = shuffled(places, "frame_choice", canonical_json(policy), video.identity())[:most]
+def _subset(video: Side, indices: Sequence[int], most: int, policy: FramePolicy) -> tuple[int, ...]:
+    if len(indices) <= most:
+        return tuple(indices)
+    drawn = shuffled(indices, "frame_choice", canonical_json(policy), video.identity())[:most]
     return tuple(sorted(drawn))

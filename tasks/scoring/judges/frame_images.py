@@ -59,12 +59,12 @@ class _KeptImages:
 _kept = _KeptImages(KEPT_BYTES)
 
 
-def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
+def _address(video: Side, index: int, id_: str, model: VlmModel) -> str:
     key = (id_, model.image_side, model.jpeg_quality)
     cached = _kept.get(key)
     if cached is not None:
         return cached
-    picture = Image.fromarray(video.rgb(place))
+    picture = Image.fromarray(video.rgb(index))
     size = image_size(picture.width, picture.height, model.image_side)
     if size != picture.size:
         picture = picture.resize(size, Image.Resampling.LANCZOS)
@@ -75,16 +75,16 @@ def _address(video: Side, place: int, id_: str, model: VlmModel) -> str:
     return address
 
 
-def video_parts(line: str, video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
+def video_parts(line: str, video: Side, indices: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
     """Return a video's frames as parts of a message, after a line that names the video."""
-    return [{"type": "text", "text": line}, *image_parts(video, places, model)]
+    return [{"type": "text", "text": line}, *image_parts(video, indices, model)]
 
 
-def image_parts(video: Side, places: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
+def image_parts(video: Side, indices: Sequence[int], model: VlmModel) -> list[dict[str, Any]]:
     """Return a video's frames as parts of a message."""
     return [
-        {"type": "image_url", "image_url": {"url": _address(video, place, id_, model)}}
-        for place, id_ in zip(places, video.frame_ids(places), strict=True)
+        {"type": "image_url", "image_url": {"url": _address(video, index, id_, model)}}
+        for index, id_ in zip(indices, video.frame_ids(indices), strict=True)
     ]
 
 
@@ -99,7 +99,7 @@ def whole_video_parts(
         address = _mp4_address(video, model)
     else:
         ids = video.frame_ids(range(len(video)))
-        frames = (_address(video, place, id_, model) for place, id_ in enumerate(ids))
+        frames = (_address(video, index, id_, model) for index, id_ in enumerate(ids))
         address = "data:video/jpeg;base64," + ",".join(frame.partition(",")[2] for frame in frames)
     return [{"type": "text", "text": line}, {"type": "video_url", "video_url": {"url": address}}]
 

@@ -39,17 +39,17 @@ class LumaChange(FrameFeature):
         """Return what the numbers depend on."""
         return {"version": 1}
 
-    def ids(self, side: Side, places: Sequence[int]) -> list[str]:
+    def ids(self, side: Side, indices: Sequence[int]) -> list[str]:
         """Return the identity of each frame together with the previous one."""
-        frames = side.frame_ids(places)
-        before = side.frame_ids([place - 1 for place in places])
+        frames = side.frame_ids(indices)
+        before = side.frame_ids([index - 1 for index in indices])
         return [digest_text(f"{a}\n{b}")[:32] for a, b in zip(before, frames, strict=True)]
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
-        """Return the sums at places of 1 and more, shape (n, 1)."""
-        wanted = sorted({*places, *(place - 1 for place in places)})
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
+        """Return the sums at indices of 1 and more, shape (n, 1)."""
+        wanted = sorted({*indices, *(index - 1 for index in indices)})
         luma = dict(zip(wanted, side.planes(wanted)[:, : side.height], strict=True))
-        return np.array([[_l1(luma[at - 1], luma[at])] for at in places], np.float64)
+        return np.array([[_l1(luma[at - 1], luma[at])] for at in indices], np.float64)
 
 
 def _l1(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> int:

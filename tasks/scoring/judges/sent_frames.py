@@ -47,7 +47,7 @@ class SentFrames:
     @property
     def count(self) -> int:
         """Number of frames."""
-        return sum(len(choice.places) for choice in self.choices)
+        return sum(len(choice.indices) for choice in self.choices)
 
 
 def check_form(model: VlmModel, server: ChatServer) -> None:
@@ -120,7 +120,7 @@ def choose_images(
         As :func:`~tasks.scoring.judges.frame_choice.choose_frames`.
     """
     choices = choose_frames(videos, policy, limit, cache)
-    count = sum(len(choice.places) for choice in choices)
+    count = sum(len(choice.indices) for choice in choices)
     return SentFrames(choices, "images", limit.tokens_per_frame * count)
 
 
@@ -156,9 +156,9 @@ def sent_parts(
         if sent.frames_as == "video":
             parts += whole_video_parts(line, video, model, provider)
             continue
-        of_video = video_parts(line, video, choice.places, model)
+        of_video = video_parts(line, video, choice.indices, model)
         if time_line:
-            times = (float(video.times_s[at]) for at in choice.places)
+            times = (float(video.times_s[at]) for at in choice.indices)
             of_video = with_times(of_video, times, time_line)
         parts += of_video
     if provider == "google":

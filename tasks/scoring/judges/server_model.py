@@ -40,18 +40,18 @@ class Frames:
 
     Parameters
     ----------
-    places
+    indices
         Positions of the frames.
     """
 
     video: Side
-    places: Sequence[int]
+    indices: Sequence[int]
 
     @classmethod
     def evenly(cls, video: Side, count: int) -> Frames:
         """Return at most `count` frames at equal distances, the first and the last among them."""
-        places = np.linspace(0, len(video) - 1, min(count, len(video)))
-        return cls(video, [round(place) for place in places])
+        indices = np.linspace(0, len(video) - 1, min(count, len(video)))
+        return cls(video, [round(index) for index in indices])
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class ModelQuestion:
     @property
     def frames(self) -> int:
         """Number of frames."""
-        return sum(len(part.places) for part in self.content if isinstance(part, Frames))
+        return sum(len(part.indices) for part in self.content if isinstance(part, Frames))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,8 @@ class ServerModel:
     model
         The model's id at its server, or a predefined one: ``gpt-5``, ``gpt-5-mini``, ``qwen3-vl``.
     server
-        Name of the server in the profile's ``[model_servers]``, or ``openai``, ``anthropic``, ``google``.
+        Name of the server in the profile's ``[model_servers]``, its address, or ``openai``, ``anthropic``,
+        ``google``.
         Predefined models have one.
     settings
         Further fields of :class:`~tasks.llm.vision_models.VlmModel`, such as ``temperature=0.0``.
@@ -305,14 +306,14 @@ class ServerModel:
             if isinstance(part, str):
                 parts.append({"type": "text", "text": part})
             else:
-                parts += image_parts(part.video, part.places, self.model)
+                parts += image_parts(part.video, part.indices, self.model)
         return parts
 
     def _tokens(self, question: ModelQuestion) -> int:
         """Return the approximate number of tokens of a question."""
         texts = [question.system, *(part for part in question.content if isinstance(part, str))]
         images = sum(
-            len(part.places)
+            len(part.indices)
             * self.model.image_tokens(*image_size(part.video.width, part.video.height, self.model.image_side))
             for part in question.content
             if isinstance(part, Frames)
@@ -345,7 +346,7 @@ def _identity(question: ModelQuestion) -> dict[str, Any]:
     """Return what a shared answer depends on besides model, system message and schema; no frame is read."""
     return {
         "content": [
-            part if isinstance(part, str) else part.video.frame_ids(part.places) for part in question.content
+            part if isinstance(part, str) else part.video.frame_ids(part.indices) for part in question.content
         ]
     }
 

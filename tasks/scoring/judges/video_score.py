@@ -162,13 +162,13 @@ class VideoScore(PointwiseScorer):
                 f"VideoScore has no dimension for {aspect.name}: name one in the setting dimensions",
             )
         choice = choose_frames((video,), self._frames, self._limit, self._cache)[0]
-        features = self._cache.compute_missing(Look(video, choice.places, prompt), [0], VideoNumbers(self))
+        features = self._cache.compute_missing(Look(video, choice.indices, prompt), [0], VideoNumbers(self))
         numbers, (tokens, words, words_read) = features.rows[0, :5], features.rows[0, 5:].astype(int).tolist()
         return Score(
             float(numbers[DIMENSIONS.index(dimension)]),
             model=self.source.name,
             usage=Usage(
-                frames=len(choice.places) if features.computed else 0, seconds=time.perf_counter() - start
+                frames=len(choice.indices) if features.computed else 0, seconds=time.perf_counter() - start
             ),
             details={
                 "dimension": dimension,
@@ -198,18 +198,18 @@ class Look(Side):
         """Return the number of frames."""
         return len(self._frames)
 
-    def planes(self, places: Sequence[int]) -> Planes:
+    def planes(self, indices: Sequence[int]) -> Planes:
         """Return frames by position among the chosen ones."""
-        return self._video.planes([self._frames[place] for place in places])
+        return self._video.planes([self._frames[index] for index in indices])
 
     @property
     def family(self) -> str:
         """The sharing group of the whole video."""
         return self._video.family
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames by position among the chosen ones."""
-        return self._video.frame_ids([self._frames[place] for place in places])
+        return self._video.frame_ids([self._frames[index] for index in indices])
 
 
 class VideoNumbers(FrameFeature):
@@ -229,12 +229,12 @@ class VideoNumbers(FrameFeature):
         """Return model, dtype, wording and libraries."""
         return {**self._scorer.model_settings(), "libraries": self._scorer.source.libraries(), "version": 1}
 
-    def ids(self, side: Side, places: Sequence[int]) -> list[str]:
+    def ids(self, side: Side, indices: Sequence[int]) -> list[str]:
         """Return the identity of the frames in order, and of the prompt."""
         look = _look(side)
-        return [digest_text("\n".join([*look.frame_ids(range(len(look))), look.prompt]))[:32]] * len(places)
+        return [digest_text("\n".join([*look.frame_ids(range(len(look))), look.prompt]))[:32]] * len(indices)
 
-    def compute(self, side: Side, places: Sequence[int]) -> Rows:
+    def compute(self, side: Side, indices: Sequence[int]) -> Rows:
         """Return the numbers, shape (1, 8).
 
         Raises

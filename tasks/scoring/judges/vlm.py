@@ -125,7 +125,7 @@ class FrameJudge(PairwiseJudge):
         lines = [filled(self._line, name=name) for name in self._names]
         frames = sent_parts(lines, (first, second), sent, self.model, self._provider, self._time_line)
         before, *after = ({"type": "text", "text": text} for text in texts)
-        second_line = max(place for place, part in enumerate(frames) if part.get("text") == lines[1])
+        second_line = max(index for index, part in enumerate(frames) if part.get("text") == lines[1])
         ends = {1: 1 + second_line, 2: 1 + len(frames)}
         return [before, *frames, *after], [ends[number] for number in self._shared.ends]
 
@@ -191,7 +191,7 @@ class FrameJudge(PairwiseJudge):
 
     def _beginning(self, texts: Sequence[str], sent: SentFrames) -> tuple[int, int]:
         """Return the estimated tokens that a cache may have, and those to the last shared end."""
-        shown = [len(choice.places) for choice in sent.choices]
+        shown = [len(choice.indices) for choice in sent.choices]
         of_texts = self.model.text_tokens(self._system + texts[0]) + MARK_TOKENS + LINE_TOKENS
 
         def to(videos: int) -> int:
@@ -378,7 +378,7 @@ def vlm_model(name: str, changes: Mapping[str, Any] | None = None) -> VlmModel:
         return VlmModel.like(like, fields, "qwen3-vl")
     raise UserInputError(
         f"there is no predefined VLM {name!r}: {suggestion(name, VLM_MODELS, 'there are')} For another one "
-        "give the settings model (its id) and server (its name in model_servers)"
+        "give the settings model (its id) and server (its name in model_servers, or its address)"
     )
 
 

@@ -42,18 +42,18 @@ class BlurredSide(Side):
         """That of the plain video: they share no frames, but their features are stored together."""
         return self._plain.family
 
-    def planes(self, places: Sequence[int]) -> Planes:
-        """Return blurred frames by place as ``(n, H·3/2, W)`` uint8."""
-        frames = self._plain.planes(places).copy()
+    def planes(self, indices: Sequence[int]) -> Planes:
+        """Return blurred frames by index as ``(n, H·3/2, W)`` uint8."""
+        frames = self._plain.planes(indices).copy()
         for frame in frames:
             y, u, v = split_planes(frame)
             for plane, sigma in ((y, self._sigma), (u, self._sigma / 2), (v, self._sigma / 2)):
                 plane[...] = cv2.GaussianBlur(plane, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
         return frames
 
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
+    def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames: the plain frame's, and the blur."""
-        return [f"{id_}:blur{self._sigma!r}" for id_ in self._plain.frame_ids(places)]
+        return [f"{id_}:blur{self._sigma!r}" for id_ in self._plain.frame_ids(indices)]
 
 
 class BlurredVideo(BlurredSide):

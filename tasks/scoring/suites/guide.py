@@ -92,11 +92,11 @@ def own_guide(folder: Path, dimension: str, title: str, language: str) -> Guide 
     UserInputError
         If it cannot be read or used.
     """
-    place = folder / language / f"{dimension}.txt"
-    if not place.exists():
+    path = folder / language / f"{dimension}.txt"
+    if not path.exists():
         return None
     try:
-        text = read_regular_text(place, "utf-8-sig")
+        text = read_regular_text(path, "utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserInputError(f"{place} cannot be read: {why_unread(problem)}") from problem
-    return Guide.read(dimension, title, language, text, str(place))
+        raise UserInputError(f"{path} cannot be read: {why_unread(problem)}") from problem
+    return Guide.read(dimension, title, language, text, str(path))

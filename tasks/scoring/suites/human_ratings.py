@@ -95,7 +95,7 @@ def _values(row: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return rater and rating of each rating in a row."""
     many = row.get("ratings")
     if isinstance(many, list):
-        return [(str(place), value) for place, value in enumerate(many, 1)]
+        return [(str(index), value) for index, value in enumerate(many, 1)]
     if isinstance(many, dict):
         return [(str(rater), value) for rater, value in many.items()]
     return [(str(row.get("rater") or ""), row.get("rating"))]

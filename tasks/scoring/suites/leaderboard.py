@@ -245,5 +245,5 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _standings(models: Sequence[str], ranks: Sequence[Mapping[str, int]]) -> dict[str, BoardCell]:
     held = {model: [by_model[model] for by_model in ranks if model in by_model] for model in models}
     means = {model: math.fsum(mine) / len(mine) for model, mine in held.items() if mine}
-    places = ranks_of(means, least_first=True)
-    return {model: BoardCell(means.get(model), places.get(model), len(held[model])) for model in models}
+    standings = ranks_of(means, least_first=True)
+    return {model: BoardCell(means.get(model), standings.get(model), len(held[model])) for model in models}

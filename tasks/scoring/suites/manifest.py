@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from storage_schemas.checksum_cache import remembered_digests
@@ -74,7 +75,7 @@ def find_manifest(videos: Path) -> Path:
             return videos / name
     raise UserInputError(
         f"{videos} has no {NAMES[0]} or {NAMES[1]} that says which file is which model's video of "
-        f"which prompt: `slvmeval init {videos} --kind manifest` writes a first one, "
+        f"which prompt: `slvmeval init {quote(str(videos))} --kind manifest` writes a first one, "
         "whose column prompt_id you fill in"
     )
 

@@ -182,7 +182,7 @@ def _unit(
         "videos": [video.digest for video in videos],
         "repeat": repeat,
     }
-    keys = tuple(digest_value({**shared, "place": place}) for place in range(len(videos)))
+    keys = tuple(digest_value({**shared, "place": index}) for index in range(len(videos)))
     return ScoringUnit(
         dimension=dimension, settings=settings, prompt=prompt, videos=videos, keys=keys, repeat=repeat
     )

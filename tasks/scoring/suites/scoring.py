@@ -119,7 +119,7 @@ class VideoScoring(Kind[ScoringUnit]):
     def __init__(self, scorer: Scorer, work: SuiteWork) -> None:
         self.scorer, self.suite, self.prices = scorer, work.name, work.prices
         self.name, self.hardware = scorer.dimension.name, scorer.hardware
-        self.place = f"{work.name}:{self.name}"
+        self.placement_name = f"{work.name}:{self.name}"
         self.concurrency = work.concurrency or scorer.concurrency
         self.videos = OpenVideos(work.sampling)
         own = json.loads(work.choice.settings_json).get("prompts") or work.choice.prompts
@@ -147,8 +147,8 @@ class VideoScoring(Kind[ScoringUnit]):
                 message = f"the scorer gave {len(scores)} scores for {len(unit.videos)} videos"
                 return self.failed(unit, Failure.INTERNAL_ERROR, message)
             return [
-                self._row(unit, place, {"seconds": seconds, **self._fields(unit, one)})
-                for place, one in enumerate(scores)
+                self._row(unit, index, {"seconds": seconds, **self._fields(unit, one)})
+                for index, one in enumerate(scores)
             ]
         except (PrerequisiteError, UserInputError) as problem:
             raise CannotGoOn(str(problem)) from problem
@@ -167,15 +167,15 @@ class VideoScoring(Kind[ScoringUnit]):
         """Return the failure rows of a unit's videos."""
         return failed_rows(self.suite, unit, failure, message)
 
-    def copied(self, row: Row, unit: ScoringUnit, place: int) -> SuiteScore:
+    def copied(self, row: Row, unit: ScoringUnit, index: int) -> SuiteScore:
         """Return the row of a video that equals another video's."""
         assert isinstance(row, SuiteScore)
         details = canonical_json({"scored_for": f"{row.model}/{row.prompt_id}#{row.sample}"})
         fields = {"score": row.score, "failure": row.failure, "message": row.message, "details": details}
-        return self._row(unit, place, {**fields, "cost_usd": 0.0})
+        return self._row(unit, index, {**fields, "cost_usd": 0.0})
 
-    def _row(self, unit: ScoringUnit, place: int, fields: dict[str, Any]) -> SuiteScore:
-        return _row(self.suite, unit, place, {**fields, "prompts": self._prompts})
+    def _row(self, unit: ScoringUnit, index: int, fields: dict[str, Any]) -> SuiteScore:
+        return _row(self.suite, unit, index, {**fields, "prompts": self._prompts})
 
     def _fields(self, unit: ScoringUnit, score: ScoredVideo | NotJudged) -> dict[str, Any]:
         if isinstance(score, NotJudged):
@@ -208,7 +208,7 @@ class VideoScoring(Kind[ScoringUnit]):
 def failed_rows(suite: str, unit: ScoringUnit, failure: Failure, message: str) -> list[SuiteScore]:
     """Return the failure rows of a unit's videos."""
     fields = {"failure": failure, "message": whole_characters(message), "cost_usd": 0.0}
-    return [_row(suite, unit, place, fields) for place in range(len(unit.videos))]
+    return [_row(suite, unit, index, fields) for index in range(len(unit.videos))]
 
 
 def opened(unit: ScoringUnit, videos: OpenVideos) -> list[SuiteVideo]:
@@ -248,10 +248,10 @@ def outside(dimension: Dimension, value: float) -> str:
     return f"a score of {value} is outside the scale from {dimension.low:g} to {dimension.high:g}"
 
 
-def _row(suite: str, unit: ScoringUnit, place: int, fields: dict[str, Any]) -> SuiteScore:
-    video = unit.videos[place]
+def _row(suite: str, unit: ScoringUnit, index: int, fields: dict[str, Any]) -> SuiteScore:
+    video = unit.videos[index]
     return SuiteScore(
-        key=unit.keys[place],
+        key=unit.keys[index],
         suite=suite,
         settings=unit.settings,
         dimension=unit.dimension,

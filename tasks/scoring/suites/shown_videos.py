@@ -103,7 +103,7 @@ class ShownFrames:
 
     Parameters
     ----------
-    places
+    indices
         Which, in order.
     sampled
         Number of frames by the rate alone.
@@ -112,14 +112,14 @@ class ShownFrames:
     """
 
     film: SampledVideo
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     sampled: int
     grid: Grid | None = None
 
     @property
     def images(self) -> int:
         """How many images are sent."""
-        return len(self.places) if self.grid is None else -(-len(self.places) // self.grid.cells)
+        return len(self.indices) if self.grid is None else -(-len(self.indices) // self.grid.cells)
 
     def key(self) -> dict[str, Any]:
         """Return what the images depend on besides the model's sizes.
@@ -129,19 +129,19 @@ class ShownFrames:
         """
         video = self.film.video
         return {
-            "frames": digest_value(video.frame_ids(self.places)),
-            "times": digest_value([round(float(at), 6) for at in video.times_s[list(self.places)]]),
+            "frames": digest_value(video.frame_ids(self.indices)),
+            "times": digest_value([round(float(at), 6) for at in video.times_s[list(self.indices)]]),
             "size": [video.width, video.height],
             "grid": None if self.grid is None else self.grid.model_dump(mode="json", exclude={"dimensions"}),
         }
 
     def details(self) -> dict[str, Any]:
-        """Return counts and places, JSON-serialisable."""
+        """Return counts and indices, JSON-serialisable."""
         return {
-            "frames": len(self.places),
+            "frames": len(self.indices),
             "images": self.images,
             "sampled": self.sampled,
-            "places": list(self.places),
+            "places": list(self.indices),
         }
 
 
@@ -185,7 +185,7 @@ class ShownVideos:
     @property
     def frames(self) -> int:
         """How many frames are looked at."""
-        return sum(len(one.places) for one in self.videos.values())
+        return sum(len(one.indices) for one in self.videos.values())
 
     @property
     def images(self) -> int:
@@ -233,7 +233,7 @@ class ShownVideos:
         return [self.lines.before(at, one.grid) for at, one in enumerate(self.videos.values(), 1)]
 
     def details(self) -> dict[str, Any]:
-        """Return counts and places of each video, JSON-serialisable."""
+        """Return counts and indices of each video, JSON-serialisable."""
         return {name: one.details() for name, one in self.videos.items()}
 
 
@@ -289,8 +289,8 @@ class VideoExhibit:
             )
         most = min(self.most_frames, share * (1 if self.grid is None else self.grid.cells))
         shown = {
-            name: ShownFrames(self.videos[name], tuple(evenly(places, most)), len(places), self.grid)
-            for name, places in lasting.items()
+            name: ShownFrames(self.videos[name], tuple(evenly(indices, most)), len(indices), self.grid)
+            for name, indices in lasting.items()
         }
         return ShownVideos(shown, model, self.lines)
 
@@ -308,15 +308,15 @@ def sampled_places(times_s: NDArray[np.float64], fps: float) -> list[int]:
     begin = times_s[0]
     count = int(np.floor((times_s[-1] - begin) * fps + _SLACK_S)) + 1
     instants = begin + np.arange(count) / fps
-    places = np.searchsorted(times_s, instants + _SLACK_S, side="right") - 1
-    return sorted({*(int(place) for place in places), len(times_s) - 1})
+    indices = np.searchsorted(times_s, instants + _SLACK_S, side="right") - 1
+    return sorted({*(int(index) for index in indices), len(times_s) - 1})
 
 
-def evenly(places: Sequence[int], most: int) -> list[int]:
+def evenly(indices: Sequence[int], most: int) -> list[int]:
     """Return at most `most` of some frames, evenly spread, including the first and the last."""
-    if len(places) <= most:
-        return list(places)
-    return [places[int(at)] for at in np.linspace(0, len(places) - 1, most).round()]
+    if len(indices) <= most:
+        return list(indices)
+    return [indices[int(at)] for at in np.linspace(0, len(indices) - 1, most).round()]
 
 
 def _image_tokens(video: Side, grid: Grid | None, model: VlmModel) -> int:
@@ -328,7 +328,7 @@ def _image_tokens(video: Side, grid: Grid | None, model: VlmModel) -> int:
 
 def _parts(line: str, shown: ShownFrames, model: VlmModel, time_line: str) -> Parts:
     if shown.grid is None:
-        first, *images = video_parts(line, shown.film.video, shown.places, model)
+        first, *images = video_parts(line, shown.film.video, shown.indices, model)
     else:
         first, *images = _grid_parts(line, shown, shown.grid, model)
     if model.detail is not None:
@@ -337,13 +337,13 @@ def _parts(line: str, shown: ShownFrames, model: VlmModel, time_line: str) -> Pa
     if not time_line:
         return [first, *images]
     times = shown.film.video.times_s
-    return with_times([first, *images], (times[place] for place in shown.places), time_line)
+    return with_times([first, *images], (times[index] for index in shown.indices), time_line)
 
 
 def _grid_parts(line: str, shown: ShownFrames, grid: Grid, model: VlmModel) -> Parts:
     parts: Parts = [{"type": "text", "text": line}]
-    for start in range(0, len(shown.places), grid.cells):
-        picture = _grid_image(shown.film.video, shown.places[start : start + grid.cells], grid)
+    for start in range(0, len(shown.indices), grid.cells):
+        picture = _grid_image(shown.film.video, shown.indices[start : start + grid.cells], grid)
         file = io.BytesIO()
         picture.save(file, "JPEG", quality=model.jpeg_quality)
         address = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
@@ -351,10 +351,10 @@ def _grid_parts(line: str, shown: ShownFrames, grid: Grid, model: VlmModel) -> P
     return parts
 
 
-def _grid_image(video: Side, places: Sequence[int], grid: Grid) -> Image.Image:
+def _grid_image(video: Side, indices: Sequence[int], grid: Grid) -> Image.Image:
     width, height = image_size(video.width, video.height, grid.cell_side)
     whole = Image.new("RGB", (width * grid.columns, height * grid.rows))
-    for at, place in enumerate(places):
-        cell = Image.fromarray(video.rgb(place)).resize((width, height), Image.Resampling.LANCZOS)
+    for at, index in enumerate(indices):
+        cell = Image.fromarray(video.rgb(index)).resize((width, height), Image.Resampling.LANCZOS)
         whole.paste(cell, (at % grid.columns * width, at // grid.columns * height))
     return whole

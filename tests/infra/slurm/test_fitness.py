@@ -17,15 +17,18 @@ from infra.slurm.run_folder import (
     make_log_folder,
     read_run_file,
     remove_run_folder,
+    run_file,
     run_folder,
     versions,
     write_run_file,
 )
+from infra.slurm.worker_checks import WorkerChecks
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.provenance import GPU_VARIABLE, POOL_VARIABLE
 from storage_schemas.store import Store
 
 OURS = "tcp://10.0.0.1:1111"
+CHECKS = WorkerChecks("cpu", "profile s.toml")
 GPUS = "0, GPU-aaaa, NVIDIA H100 94GB\n1, GPU-bbbb, NVIDIA H100 94GB"
 
 
@@ -36,9 +39,13 @@ def store(tmp_path: Path) -> Path:
     return store
 
 
+def check_store(store: Path, run: str, scheduler: str, **wait: float) -> list[str]:
+    return CHECKS.store(str(store), str(run_file(store, run)), scheduler, **wait)
+
+
 def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_path: Path) -> None:
-    assert worker_checks.check_store(store, "run", OURS) == []
-    missing = worker_checks.check_store(tmp_path / "elsewhere", "run", OURS)
+    assert check_store(store, "run", OURS) == []
+    missing = check_store(tmp_path / "elsewhere", "run", OURS)
     assert ["is not visible here" in problem for problem in missing] == [True]
     other = Store.create(tmp_path / "other").root
     for folder, run, scheduler in (
@@ -46,7 +53,7 @@ def test_the_drivers_store_is_known_by_the_run_that_it_holds(store: Path, tmp_pa
         (store, "another", OURS),
         (store, "run", "tcp://10.0.0.1:2222"),  # an old run of the same name
     ):
-        result = worker_checks.check_store(folder, run, scheduler, wait_s=0.0)
+        result = check_store(folder, run, scheduler, wait_s=0.0)
         assert ["is not the driver's store" in problem for problem in result] == [True]
     remove_run_folder(store, "run")
     assert not run_folder(store, "run").exists()
@@ -63,7 +70,7 @@ def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(
         write_run_file(store, "run", OURS)
 
     monkeypatch.setattr(worker_checks.time, "sleep", sleep)
-    assert worker_checks.check_store(store, "run", OURS) == []
+    assert check_store(store, "run", OURS) == []
     assert len(slept) == 1
 
 
@@ -72,7 +79,7 @@ def test_a_store_that_cannot_be_written_is_reported(store: Path, monkeypatch: py
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(worker_checks.tempfile, "TemporaryFile", read_only)
-    assert worker_checks.check_store(store, "run", OURS, wait_s=0.0) == [
+    assert check_store(store, "run", OURS, wait_s=0.0) == [
         f"the store {store} cannot be written here (Read-only file system): mount it for writing"
     ]
 
@@ -91,17 +98,18 @@ def test_versions_are_the_drivers() -> None:
     here = versions()
     assert here["slvmeval"]
     assert here["python"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
-    result = worker_checks.check_packages({**here, "dask": "1.0"}, here)
-    assert f"dask is 1.0 here, but {here['dask']} in the driver" in result[0]
+    result = CHECKS.packages({**here, "dask": "1.0"})
+    assert f"dask is {here['dask']} here, but 1.0 in the driver" in result[0]
     # this process has no PYTHONSAFEPATH: the only thing that is wrong with it
-    assert [problem.split()[0] for problem in worker_checks.check_packages(here, here)] == ["PYTHONSAFEPATH"]
+    assert [problem.split()[0] for problem in CHECKS.packages(here)] == ["PYTHONSAFEPATH"]
 
 
 def test_a_stray_package_of_our_name_is_found(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").touch()
-    code = "import sys; from infra.slurm.worker_checks import check_packages; print(check_packages({}, {}));"
-    code += "sys.path.insert(0, sys.argv[1]); print(check_packages({}, {}))"
+    code = "import sys; from infra.slurm.worker_checks import WorkerChecks\n"
+    code += "check = WorkerChecks('p', 'f').packages; print(check({}))\n"
+    code += "sys.path.insert(0, sys.argv[1]); print(check({}))"
     command = [sys.executable, "-c", code, str(tmp_path)]
     environment = {"PYTHONSAFEPATH": "1"}
     done = subprocess.run(command, env=environment, text=True, capture_output=True, check=True)
@@ -144,6 +152,7 @@ def job(monkeypatch: pytest.MonkeyPatch, store: Path) -> Callable[..., None]:
     def set_variables(pool: str = "h100", **variables: str) -> None:
         given = {
             POOL_VARIABLE: pool,
+            worker_checks.PROFILE: "profile s.toml",
             worker_setup.HARDWARE: "cpu" if pool == "cpu" else "gpu",
             worker_setup.STORE: str(store),
             worker_setup.RUN: "run",
@@ -215,6 +224,6 @@ def test_what_cannot_be_imported_is_a_problem(
     job: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job("cpu", **{worker_setup.PRELOAD: "json no_such_module"})
-    monkeypatch.setattr(worker_checks, "check_packages", lambda here, driver: [])
+    monkeypatch.setattr(WorkerChecks, "packages", lambda *_: [])
     result = worker_setup.look("cpu-0", OURS)
     assert "no_such_module cannot be imported" in problems(result)[0]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from infra.pool import Pool
@@ -37,7 +38,8 @@ GPU = {**CPU, "partition": "h100", "gpus": 1}
 def problems(cpu: dict[str, Any], gpu: dict[str, Any] | None = None) -> list[str]:
     pools = {"cpu": CPU | cpu} if gpu is None else {"cpu": CPU | cpu, "h100": GPU | gpu}
     profile = Profile.model_validate({"pools": pools})
-    return check_profile_fits(profile, PARTITIONS, NODES, "profile site.toml")
+    profile._file = Path("site.toml")
+    return check_profile_fits(profile, PARTITIONS, NODES)
 
 
 def test_a_profile_that_fits() -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -8,13 +11,16 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from infra.profile import Profile
-from infra.slurm import on_node
-from infra.slurm.job_script import job_script
-from infra.slurm.probe import listening, probe_script
+from infra.slurm import worker_checks
+from infra.slurm.node_calls import MARK, NodeProgram
+from infra.slurm.probe import listening, report_program
+from infra.slurm.run_folder import RunFile, versions
+from infra.tls import Credentials, credential_files
 
 POOL = {"partition": "p", "cores": 8, "memory": "20GiB", "walltime": "10:00:00"}
 
@@ -31,80 +37,141 @@ def driver() -> Iterator[tuple[str, int, str]]:
         yield "127.0.0.1", port, secret
 
 
-def asked(driver: tuple[str, int, str], token: Path, **changes: Any) -> dict[str, Any]:
+@pytest.fixture
+def good(driver: tuple[str, int, str], tmp_path: Path) -> dict[str, Any]:
+    """A request of which nothing is wrong here."""
     host, port, secret = driver
+    folder = tmp_path / "it's the store"
+    Credentials("", "").write(folder / "run")
+    files = credential_files(folder / "run")
+    run_file = folder / "run" / "run.json"
+    run_file.write_text(RunFile(scheduler="ours", versions=versions()).model_dump_json(), encoding="utf-8")
     return {
-        "token_file": str(token),
-        "readable": [str(token.parent)],
-        "writable": [str(token.parent), str(token.parent / "none")],
-        "distributions": ["numpy", "no-such-thing"],
-        "modules": ["json", "no_such_module"],
+        "pool": "cpu",
+        "profile": "profile s.toml",
+        "gpus": 0,
+        "store": str(folder),
+        "run_file": str(run_file),
+        "scheduler": "ours",
+        "credentials": [files.certificate, files.key],
+        "readable": [str(tmp_path)],
+        "writable": [str(tmp_path)],
+        "versions": versions(),
+        "modules": ["json"],
         "interface": "lo",
         "driver": [host, port],
         "secret": secret,
-    } | changes
+    }
 
 
-def script(tmp_path: Path, question: dict[str, Any], **pool: Any) -> str:
+def script(tmp_path: Path, request: dict[str, Any], **pool: Any) -> str:
     profile = Profile.model_validate({"pools": {"cpu": POOL | pool}})
-    text = job_script(
-        profile, "cpu", run="r", index=0, scheduler="tcp://127.0.0.1:1", store=tmp_path, preload=("tasks",)
-    )
-    return probe_script(text, "n7", "doctor", tmp_path / "log", question)
+    text, log = report_program(request), tmp_path / "a log"
+    return NodeProgram("cpu", "doctor-7", ("-",), text, log, "n7", False).script(profile, tmp_path)
 
 
-def test_the_script_says_what_the_machine_is_like(driver: tuple[str, int, str], tmp_path: Path) -> None:
-    token = tmp_path / "token"
-    token.write_text('it\'s "me"', encoding="utf-8")
+def ran(text: str) -> dict[str, Any]:
+    done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=120, check=True)
+    (line,) = done.stdout.splitlines()
+    return dict(json.loads(line.removeprefix(MARK)))
+
+
+def test_the_job_of_a_worker_tells_what_its_checks_find(good: dict[str, Any], tmp_path: Path) -> None:
     scratch = tmp_path / "local-$NAME"
-    text = script(tmp_path, asked(driver, token), setup=["export NAME=one"], scratch=str(scratch))
-    ran = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=120, check=True)
-    (line,) = ran.stdout.splitlines()
-    output = json.loads(line.removeprefix(on_node.MARK))
-    assert output["token"] == token.read_text(encoding="utf-8")
-    assert output["executable"] == sys.executable
-    assert output["versions"]["numpy"]
-    assert output["versions"]["no-such-thing"] is None
-    assert list(output["import_errors"]) == ["no_such_module"]
-    assert output["folder_errors"] == {str(tmp_path): None, str(tmp_path / "none"): "is not there"}
-    assert output["scratch_error"] is None
+    setup = {"setup": ["export NAME=one"], "scratch": str(scratch)}
+    found = ran(script(tmp_path, good, **setup))
+    assert found["problems"] == []
+    assert found["python"].startswith(versions()["python"])
     assert list((tmp_path / "local-one").iterdir()) == []
-    assert (output["driver_error"], output["worker_error"]) == (None, None)
-    assert "lo" in output["interfaces"]
+    # a Python without our packages tells the same
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {os.path.realpath(sys.executable)} -S "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    packages, imports = ran(script(tmp_path, good | {"modules": ["numpy"]}, python=str(python)))["problems"]
+    assert "slvmeval is not installed here, but" in packages
+    assert "look at pools.cpu.python and pools.cpu.setup in profile s.toml" in packages
+    assert "numpy cannot be imported (ModuleNotFoundError" in imports
 
 
 def test_the_job_asks_for_what_a_worker_asks_for_on_the_node_that_is_meant(
-    driver: tuple[str, int, str], tmp_path: Path
+    good: dict[str, Any], tmp_path: Path
 ) -> None:
-    text = script(tmp_path, asked(driver, tmp_path / "token"), directives=["--exclude=n1"], setup=["true"])
+    text = script(tmp_path, good, directives=["--exclude=n1"], setup=["true"])
     header = [line for line in text.splitlines() if line.startswith("#SBATCH")]
-    assert header[-4:] == [
-        "#SBATCH --job-name=doctor",
-        f"#SBATCH --output={tmp_path}/log",
-        f"#SBATCH --error={tmp_path}/log",
-        "#SBATCH --nodelist=n7",
-    ]
+    assert header[-2:] == [f'#SBATCH --output="{tmp_path}/a log"', "#SBATCH --nodelist=n7"]
     for line in ("#SBATCH -p p", "#SBATCH --cpus-per-task=8", "#SBATCH --mem=20480M", "#SBATCH -t 10:00:00"):
         assert line in header, header
+    assert "#SBATCH -J slvmeval-doctor-7-cpu" in header
     assert "#SBATCH --exclude=n1" in header
-    assert "infra.slurm.worker" not in text.split("END_OF_PROBE")[-1]
+    assert "-m infra.slurm.worker" not in text
     assert "export PYTHONSAFEPATH=1" in text
 
 
-def test_a_driver_an_interface_and_a_scratch_folder_that_cannot_be(
-    driver: tuple[str, int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"store": "/none"}, "the store /none is not visible here|store in profile s.toml"),
+        ({"scheduler": "another"}, "is not the driver's store but another one|run/run.json of this run"),
+        ({"credentials": ["/none"]}, "certificate /none cannot be read on this node|store in profile s.toml"),
+        ({"readable": ["/none"]}, "/none is not there: put it on a|(model_folders in profile s.toml)"),
+        ({"writable": ["/none"]}, "/none is not there: put it on a|(job_logs in profile s.toml)"),
+        ({"versions": {"python": "2.7"}}, f"but 2.7 in the driver: this Python is {sys.executable}"),
+        (
+            {"versions": {"slvmeval": "0"}},
+            "but 0 in the driver|pools.cpu.python and pools.cpu.setup in profile s.toml",
+        ),
+        (
+            {"modules": ["no_such_module"]},
+            "no_such_module cannot be imported (ModuleNotFoundError|pools.cpu.python",
+        ),
+        (
+            {"driver": ["127.0.0.1", 1]},
+            "cannot connect to the driver's machine (|refused|scheduler_interface in profile s.toml",
+        ),
+        (
+            {"interface": "ib7"},
+            "no interface 'ib7' with an address|change pools.cpu.interface in profile s.toml|here: lo",
+        ),
+        ({"secret": "another"}, "cannot connect to a worker here (no answer)"),
+    ],
+)
+def test_each_thing_that_is_wrong_says_what_to_change(
+    changes: dict[str, Any], words: str, good: dict[str, Any], fit: None
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    output = on_node.answer(asked(("127.0.0.1", port, "secret"), tmp_path / "token"))
-    assert "refused" in output["driver_error"]
-    assert output["token"] is None
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    monkeypatch.setenv("SLVMEVAL_SCRATCH", str(tmp_path / "file" / "below"))
-    output = on_node.answer(asked(driver, tmp_path / "token", interface="ib7"))
-    assert output["driver_error"] is None
-    assert output["worker_error"] == "no interface 'ib7' with an address"
-    assert "Not a directory" in output["scratch_error"]
+    assert worker_checks.report(good)["problems"] == []
+    (problem,) = worker_checks.report(good | changes)["problems"]
+    for word in words.split("|"):
+        assert word in problem
+
+
+@pytest.fixture
+def fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let this process be as that of a job, and wait for nothing."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    monkeypatch.setenv("TMPDIR", str(private))
+    monkeypatch.setenv(worker_checks.SCRATCH, str(tmp_path))
+    monkeypatch.setattr(worker_checks, "sys", Mock(flags=Mock(safe_path=True), executable=sys.executable))
+    monkeypatch.setattr(worker_checks.time, "monotonic", Mock(side_effect=itertools.count(step=100).__next__))
+
+
+def test_all_that_is_wrong_is_told(good: dict[str, Any], fit: None) -> None:
+    bad = {"scheduler": "another", "modules": ["no_such_module"], "interface": "ib7"}
+    assert len(worker_checks.report(good | bad)["problems"]) == 3
+
+
+def test_a_folder_for_temporary_files_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = worker_checks.WorkerChecks("cpu", "profile s.toml")
+    (tmp_path / "file").touch()
+    (problem,) = checks.temporary_files(f"{tmp_path}/file/below", "")
+    assert problem.startswith(f"scratch {tmp_path}/file/below: Not a directory: set pools.cpu.scratch in ")
+    (problem,) = checks.temporary_files(str(tmp_path), "")
+    assert "cannot be written" in problem
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    (problem,) = checks.temporary_files(str(tmp_path), str(theirs))
+    assert problem.startswith(f"scratch {theirs} is open to other users: set pools.cpu.scratch")
 
 
 def test_a_worker_that_the_driver_cannot_call() -> None:
@@ -126,10 +193,23 @@ def test_strangers_get_no_answer_and_end_nothing() -> None:
     assert not any(thread.name == "probe" for thread in threading.enumerate())
 
 
-def test_gpus_that_slurm_gave(fake: Callable[[str, str], Path]) -> None:
-    seen = ("GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100")
-    fake("nvidia-smi", "\n".join(f"echo '{gpu} (UUID: GPU-1)'" for gpu in seen))
-    given = on_node.gpus({"CUDA_VISIBLE_DEVICES": "0,1"})
-    assert given == {"given": ["0", "1"], "seen": list(seen)}
+def test_each_worker_of_the_job_needs_a_gpu(
+    good: dict[str, Any], fit: None, fake: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake("nvidia-smi", "echo '0, GPU-a, NVIDIA H100'; echo '1, GPU-b, NVIDIA H100'")
+    request = good | {"pool": "h100", "gpus": 2}
+    for visible in ("0,1", None):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
+        if visible is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        found = worker_checks.report(request)
+        assert (found["gpus"], found["gpu_problems"]) == (["NVIDIA H100"] * 2, [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    (problem,) = worker_checks.report(request)["gpu_problems"]
+    assert "worker process 1 of the job has no GPU" in problem
+    assert "look at pools.h100.gres and pools.h100.gpus in profile s.toml" in problem
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else find(name))
     fake("nvidia-smi", "echo 'no driver' >&2\nexit 9")
-    assert on_node.gpus({}) == {"given": [], "seen": []}
+    (problem, _) = worker_checks.report(request)["gpu_problems"]
+    assert problem.startswith("SLURM assigned the GPU 0, which does not answer")

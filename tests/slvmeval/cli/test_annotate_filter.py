@@ -41,6 +41,19 @@ def command(judged_store: Path, run: Run) -> Run:
     return lambda *words, **more: run(*words, "--store", judged_store, **more)
 
 
+def test_excerpts_without_their_pair_are_named_with_what_to_do(
+    voted: Release, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = voted.pairs()[:1]
+    monkeypatch.setattr("tasks.votes.filter.excerpts_alone", lambda _: alone)
+    out = command("annotate", "filter", voted.name, "--dry-run").out
+    title = voted.source(alone[0].source_id).title
+    assert "1 excerpt left out, because the pair with the whole film" in out
+    assert f"({alone[0].aspect} of {title}): `slvmeval status` says why, `slvmeval build --retry`" in out
+    values = command("annotate", "filter", voted.name, "--format", "json", code=3).json
+    assert values["excerpts_alone"] == [alone[0].pair_id]
+
+
 def test_filter_makes_a_version_where_votes_came_and_takes_another_rule(
     voted: Release, command: Run, tmp_path: Path
 ) -> None:

@@ -46,9 +46,9 @@ def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: l
         for rater in raters * 2:
             task = next_task(desk, rater)
             watch(desk, clock, task, task.task.seconds)
-            desk.ratings.rate("rated", rater, task.id, 2 if task.task.prompt_id == "p0" else 5)
-        ratings = [one.rating for one in desk.ratings.read("rated")]
-        confirmed = [(one.rating_id, one.value) for one in ratings[:3]]
+            desk.answers.rate("rated", rater, task.id, 2 if task.task.prompt_id == "p0" else 5)
+        ratings = [one.given for one in desk.ratings.read("rated")]
+        confirmed = [(one.vote_id, one.rating) for one in ratings[:3]]
         desk.ratings.check("rated", confirmed, Verdict.CONFIRMED, "", "Anna")
 
     status = run("annotate", "status", "rated", *at).out

@@ -245,7 +245,7 @@ def test_verify_finds_repairs_and_the_build_makes_the_same_again(built: Built, r
     store = Store.open(built.store)
     victim = next(store.manifests(DEGRADED_CLIP))
     path = clip_path(store, victim.id)
-    begin, size = ZipRanges(path).places["planes/c/0/0/0"]
+    begin, size = ZipRanges(path).ranges["planes/c/0/0/0"]
     damaged = bytearray(path.read_bytes())
     damaged[begin + size // 3] ^= 0xFF
     path.write_bytes(damaged)

@@ -60,11 +60,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 def site(tmp_path: Path, **changes: object) -> Profile:
     profile = load_profile(ONE_MACHINE, {"store": str(tmp_path / "store")}, {})
-    return Profile.model_validate(profile.model_dump() | changes)
+    changed = Profile.model_validate(profile.model_dump() | changes)
+    changed._file = Path("site.toml")
+    return changed
 
 
 def found(profile: Profile) -> dict[str, Finding]:
-    return {finding.what: finding for finding in check_cluster(profile, "profile site.toml", probe=False)}
+    return {finding.what: finding for finding in check_cluster(profile, probe=False)}
 
 
 def failure(profile: Profile, what: str) -> str:
@@ -75,7 +77,7 @@ def failure(profile: Profile, what: str) -> str:
 
 
 def test_a_profile_without_pools_asks_no_slurm(tmp_path: Path) -> None:
-    assert check_cluster(Profile(store=str(tmp_path)), "profile") == []
+    assert check_cluster(Profile(store=str(tmp_path))) == []
 
 
 def test_a_profile_that_fits(slurm: FakeSlurm, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_bad_profile_exits_1(tmp_path: Path, run: Run, our_packages: Callable[
 def test_placed_work_that_does_not_exist_is_found() -> None:
     good = {"color": "gpu", "coin": "cpu", "video-bench:action": "cpu"}
     site = Profile(placement={**good, "colour": "gpu", "no-bench:x": "cpu"})
-    messages = [finding.message for finding in check_placement(site, "site.toml")]
+    messages = [finding.message for finding in check_placement(site)]
     colour, bench = messages
-    assert colour == "colour in site.toml places nothing: did you mean color?"
-    assert bench.startswith("no-bench:x in site.toml places nothing: did you mean video-bench")
+    assert colour == "colour in profile places nothing: did you mean color?"
+    assert bench.startswith("no-bench:x in profile places nothing: did you mean video-bench")

@@ -23,7 +23,7 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert "duration" in output
     # the result first: accuracies, with intervals, and what makes a page of them
     assert re.search(r"All pairs +6 .*\d\.\d \[\d+, \d+\]", output)
-    assert f"next: slvmeval report main --store {judged_store}" in output
+    assert f"next: slvmeval report main --out report --open --store {judged_store}" in output
     values = json.loads(summary.read_text())["evaluators"]
     assert values["coin"]["asked"] == 6
     assert values["duration"]["aspects"]["aesthetics"]["answered"] == 2

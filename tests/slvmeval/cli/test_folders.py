@@ -50,6 +50,16 @@ def test_a_build_that_was_killed(tmp_path: Path, run: Run) -> None:
     assert "next: the same slvmeval build as before" in text
 
 
+def test_the_next_command_can_be_pasted_from_a_folder_with_a_space(tmp_path: Path, run: Run) -> None:
+    store = Store.create(tmp_path / "my store")
+    state = BuildProgress(store.cache, quiet=True).state("running")
+    store.cache.mkdir(exist_ok=True)
+    (store.cache / "run-here-1.json").write_text(json.dumps(state))
+    assert f"next: slvmeval status --store '{store.root}' --watch" in run("--store", store.root).out
+    store.root.rename(tmp_path / "slvmeval-store")
+    assert "next: slvmeval status --watch" in run().out
+
+
 def test_a_site_with_a_cluster_has_the_files_that_the_documents_name(tmp_path: Path, run: Run) -> None:
     run("init", tmp_path / "site", "--cluster")
     for folder in ("slurm", "infra/postgres"):

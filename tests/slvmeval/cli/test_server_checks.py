@@ -62,12 +62,12 @@ def no_server_in_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def server(url: str, **entry: str) -> Finding:
     """What is found of a model server that is asked nothing."""
     site = Profile.model_validate({"model_servers": {"captions": {"url": url, **entry}}})
-    (finding,) = check_servers(site, "profile s.toml", ask=False)
+    (finding,) = check_servers(site, ask=False)
     return finding
 
 
 def test_a_model_server_says_its_models(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(check_servers(Profile(), "profile")) == []
+    assert list(check_servers(Profile())) == []
     # a proxy of the environment gets nothing of this machine's traffic
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     said = f"{address} serves qwen, clip; it was asked nothing"
@@ -88,17 +88,17 @@ def test_a_server_that_is_another_or_away(address: str) -> None:
         finding = server(url)
         assert finding.verdict is CheckVerdict.FAIL
         assert why in finding.message
-        assert "change model_servers.captions in profile s.toml" in finding.message
+        assert "change model_servers.captions in profile" in finding.message
 
 
 def test_prefect_of_the_profile_and_of_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (finding,) = check_servers(Profile(prefect_api_url=f"{address}/api"), "profile s.toml")
+    (finding,) = check_servers(Profile(prefect_api_url=f"{address}/api"))
     assert finding == Finding("prefect", CheckVerdict.OK, f"builds use the server at {address}/api")
-    (finding,) = check_servers(Profile(prefect_api_url=f"{address}/ap"), "profile s.toml")
+    (finding,) = check_servers(Profile(prefect_api_url=f"{address}/ap"))
     assert finding.verdict is CheckVerdict.FAIL
-    assert "prefect_api_url in profile s.toml" in finding.message
+    assert "prefect_api_url in profile" in finding.message
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    (finding,) = check_servers(Profile(), "profile")
+    (finding,) = check_servers(Profile())
     assert finding.verdict is CheckVerdict.FAIL
     assert "the variable PREFECT_API_URL" in finding.message
 
@@ -107,7 +107,7 @@ def test_a_cluster_wants_prefect_on_postgresql(address: str) -> None:
     pool = {"partition": "cpu", "cores": 1, "memory": "1GiB", "walltime": "01:00:00"}
     for place, warns in (("/pg", 0), ("/lite", 1), ("", 1)):
         site = Profile.model_validate({"prefect_api_url": f"{address}{place}/api", "pools": {"cpu": pool}})
-        first, *others = check_servers(site, "profile s.toml")
+        first, *others = check_servers(site)
         assert first.verdict is CheckVerdict.OK
         assert [finding.verdict for finding in others] == [CheckVerdict.WARN] * warns
         assert all("set it up on PostgreSQL" in finding.message for finding in others)
@@ -126,7 +126,7 @@ def asked(
     with FaultyServer([reply], models=models) as running:
         servers = {name: {"url": running.url, **entry}}
         site = Profile.model_validate({"store": str(tmp_path), "model_servers": servers})
-        (finding,) = check_model_servers(site, "profile s.toml", ask=True)
+        (finding,) = check_model_servers(site, ask=True)
         return finding, [seen.body for seen in running.seen]
 
 
@@ -186,9 +186,9 @@ def test_servers_that_announced_themselves_are_asked_too(tmp_path: Path) -> None
     with FaultyServer([Reply(text='{"answer": "yes"}')], key="secret") as running:
         mine = ServerFile.model_validate({"url": running.url, "model": "tiny", "key": "secret", **place})
         write_server(tmp_path, "caption-analysis", mine)
-        (finding,) = check_model_servers(site, "profile", ask=True)
+        (finding,) = check_model_servers(site, ask=True)
     assert (finding.what, finding.verdict) == ("server caption-analysis", CheckVerdict.OK)
-    (gone,) = check_model_servers(site, "profile", ask=True)
+    (gone,) = check_model_servers(site, ask=True)
     assert gone.verdict is CheckVerdict.FAIL
     assert f"if its job has ended, remove {tmp_path / 'servers' / 'caption-analysis.json'}" in gone.message
 

@@ -172,7 +172,9 @@ def _data(slices: list[bytes], kinds: list[str]) -> Features:
     features = _summary(rows, ("known beginning", *names, "values", "end", "escapes"))
     whole = np.frombuffer(b"".join(one[_BEGUN:] for one in slices), np.uint8).astype(np.int64)
     strings = sum(whole[at : len(whole) - _LONG + at] << (8 * at) for at in range(_LONG))
-    features["strings that recur"] = 1 - len(np.unique(strings)) / len(strings)
+    # to sort takes a fraction of what NumPy takes to find distinct values
+    distinct = 1 + np.count_nonzero(np.diff(np.sort(strings)))
+    features["strings that recur"] = 1 - distinct / len(strings)
     return features
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from storage_schemas.votes import Vote
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tasks.annotation.pair_task import PLACES, PairTask, PromptClip, Stretch
 
@@ -75,14 +75,14 @@ def come_in(desk: Desk, identity: str, campaign: str = "autumn", language: str =
     return worker
 
 
-def send_all(desk: Desk, assignment: Assignment) -> None:
+def send_all(desk: Desk, assignment: PairAssignment) -> None:
     """Report that both files were sent completely."""
     for place in PLACES:
         size = assignment.task.bytes_of(assignment.side_at(place))
         desk.viewing.serve(assignment.campaign, assignment.id, place, 0, size - 1)
 
 
-def watch_all(desk: Desk, clock: HandClock, assignment: Assignment) -> Assignment:
+def watch_all(desk: Desk, clock: HandClock, assignment: PairAssignment) -> PairAssignment:
     """Send and play both videos completely, at normal speed and in real time."""
     send_all(desk, assignment)
     # a page reports from the start: if the clock was set back, time counts from its next report
@@ -98,13 +98,15 @@ def watch_all(desk: Desk, clock: HandClock, assignment: Assignment) -> Assignmen
     return assignment
 
 
-def confirm_all(desk: Desk, assignment: Assignment) -> Assignment:
+def confirm_all(desk: Desk, assignment: PairAssignment) -> PairAssignment:
     for number in range(len(assignment.task.must_see)):
         assignment = desk.answers.confirm(assignment.campaign, assignment.worker, assignment.id, number)
     return assignment
 
 
-def ready_to_rate(desk: Desk, clock: HandClock, assignment: Assignment, place: str = "left") -> Assignment:
+def ready_to_rate(
+    desk: Desk, clock: HandClock, assignment: PairAssignment, place: str = "left"
+) -> PairAssignment:
     """Do everything up to the rating."""
     assignment = watch_all(desk, clock, assignment)
     assignment = desk.answers.prefer(assignment.campaign, assignment.worker, assignment.id, place)
@@ -150,20 +152,20 @@ def refuses(reason: RefusalReason, ask: Callable[..., object], *given: object) -
 class Sitting:
     """A worker with an open task."""
 
-    def __init__(self, desk: Desk, clock: HandClock, task: Assignment) -> None:
+    def __init__(self, desk: Desk, clock: HandClock, task: PairAssignment) -> None:
         self.desk, self.clock, self.task = desk, clock, task
         self.who = task.campaign, task.worker, task.id
 
     def send(self) -> None:
         send_all(self.desk, self.task)
 
-    def play(self, place: str, *parts: tuple[float, float], speed: float = 1.0) -> Assignment:
+    def play(self, place: str, *parts: tuple[float, float], speed: float = 1.0) -> PairAssignment:
         return self.desk.viewing.play(*self.who, place, parts, speed)
 
-    def prefer(self, place: str = "left") -> Assignment:
+    def prefer(self, place: str = "left") -> PairAssignment:
         return self.desk.answers.prefer(*self.who, place)
 
-    def confirm(self, number: int) -> Assignment:
+    def confirm(self, number: int) -> PairAssignment:
         return self.desk.answers.confirm(*self.who, number)
 
     def rate(self, rating: str = "A", comment: str = "") -> Vote:

@@ -67,4 +67,4 @@ def rate(desk: Desk, clock: HandClock, worker: str, value: int = 3, comment: str
     """Let a rater get a task and rate it."""
     open_task = next_task(desk, worker)
     watch(desk, clock, open_task)
-    return desk.ratings.rate("rated", worker, open_task.id, value, comment)
+    return desk.answers.rate("rated", worker, open_task.id, value, comment)

@@ -49,9 +49,7 @@ def test_the_variable_goes_over_the_file(tmp_path: Path, monkeypatch: pytest.Mon
         installation_key(tmp_path)
 
 
-def test_a_key_that_others_may_read_or_that_is_damaged_or_lost_is_refused_and_not_replaced(
-    tmp_path: Path,
-) -> None:
+def test_installation_key_open_to_others_damaged_or_lost_is_refused(tmp_path: Path) -> None:
     installation_key(tmp_path)
     path = tmp_path / "annotation" / "key"
     for mode in (0o644, 0o640, 0o604, 0o620):

@@ -112,9 +112,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, t
     assert place.desk.campaigns.all() == []
 
 
-def test_a_suite_without_a_guide_says_what_to_write(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_guide_says_what_to_do(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VideoBench, "guide", lambda *_: None)
     with pytest.raises(UserInputError, match=r"write en/imaging_quality\.txt with the sections"):
         place.publish("imaging_quality")

@@ -37,7 +37,7 @@ def made(tmp_path: Path) -> Iterator[Rated]:
 
 def check(desk: Desk, given: Sequence[VideoRating], verdict: Verdict = Verdict.CONFIRMED) -> None:
     note = "No." if verdict is Verdict.SENT_BACK else ""
-    desk.ratings.check("rated", [(one.rating_id, one.value) for one in given], verdict, note, "Anna")
+    desk.ratings.check("rated", [(one.vote_id, one.rating) for one in given], verdict, note, "Anna")
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -47,7 +47,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def test_confirmed_ratings_go_into_the_file_that_alignment_reads(made: Rated) -> None:
     store, desk, clock, _ = made
-    ratings = [one.rating for one in desk.ratings.read("rated")]
+    ratings = [one.given for one in desk.ratings.read("rated")]
     nothing = collect_ratings(store, desk, "rated")
     assert (nothing.ratings, nothing.left_out, nothing.complete) == (0, 4, False)
     assert {row["reason"] for row in rows(nothing.left_out_path)} == {"not_checked"}
@@ -58,7 +58,7 @@ def test_confirmed_ratings_go_into_the_file_that_alignment_reads(made: Rated) ->
     read = load_ratings(done.path, {"look": (1, 5)})
     assert read.left_out == ()
     assert sorted((one.video.prompt_id, one.rater, one.value) for one in read.rows) == sorted(
-        (one.prompt_id, "rater-1" if one.worker == ratings[0].worker else "rater-2", one.value)
+        (one.prompt_id, "rater-1" if one.worker == ratings[0].worker else "rater-2", one.rating)
         for one in ratings[:3]
     )
     (left,) = rows(done.left_out_path)
@@ -69,7 +69,7 @@ def test_confirmed_ratings_go_into_the_file_that_alignment_reads(made: Rated) ->
     assert (done.waiting, done.complete) == (1, False)
     clock.pass_s(48 * 3600)
     rate(desk, clock, come_in(desk, "cem", "rated"), 4)
-    check(desk, [one.rating for one in desk.ratings.read("rated") if not one.confirmed])
+    check(desk, [one.given for one in desk.ratings.read("rated") if not one.confirmed])
     after = collect_ratings(store, desk, "rated")
     assert (after.ratings, after.left_out, after.waiting, after.complete) == (4, 1, 0, True)
 

@@ -308,9 +308,7 @@ SPENT = {"error": {"message": "add 5 dollars", "code": 402}}
         ([FORBIDDEN, rows_of()], Refused, "no red here"),
     ],
 )
-def test_errors_of_embeddings_follow_the_same_rule(
-    replies: list[Reply], error: type[Exception], says: str
-) -> None:
+def test_embedding_errors_follow_the_rule(replies: list[Reply], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         embedded(*replies)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -18,7 +20,7 @@ from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import ModelServer
 from tasks.llm.chat import ChatClient, _pause, ask_all, client_of
 from tasks.llm.exchange import ChatAnswer, ChatRequest, Sampling
-from tasks.llm.servers import ChatServer, Servers
+from tasks.llm.servers import ChatServer, Servers, check_server
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 Pauses = list[tuple[int, float | None]]
@@ -202,9 +204,7 @@ def test_a_server_without_time_for_us_is_not_a_fault_of_the_request() -> None:
         ask(server, patience_s=0.0)
 
 
-def test_a_proxy_of_the_environment_gets_nothing_of_this_machines_traffic(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_proxy_gets_nothing_of_this_machines_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with FaultyServer([Reply("fine")]) as server:
@@ -222,6 +222,26 @@ def test_openai_needs_a_key_and_no_profile(monkeypatch: pytest.MonkeyPatch) -> N
     assert server.secret() == "k"
     own = Servers({"openai": ModelServer(url="http://gateway:1/v1")}).find("openai", "m")
     assert (own.base, own.secret()) == ("http://gateway:1/v1", None)
+
+
+def test_a_server_that_is_down_is_named_with_where_its_address_is_from(tmp_path: Path) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+        announced = tmp_path / "servers" / "judge.json"
+        announced.parent.mkdir()
+        announced.write_text(json.dumps({"url": url}))
+        in_profile = Servers({"judge": ModelServer(url=url)}, tmp_path)
+        for servers, name, says in (
+            (in_profile, "judge", "or change model_servers.judge in the profile"),
+            (Servers({}, tmp_path), "judge", f"or remove {announced}, which announces it"),
+            (in_profile, url, "or give another address, where the command or its file of settings"),
+        ):
+            with pytest.raises(PrerequisiteError, match="does not answer as expected") as problem:
+                check_server(servers.find(name, "m"))
+            assert says in str(problem.value)
+            assert ("profile" in str(problem.value)) == ("profile" in says)
+            assert str(problem.value).count(url) == 1
 
 
 @pytest.mark.parametrize("name", ["qwen2.5-vl", "deepseek"])

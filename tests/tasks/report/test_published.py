@@ -79,9 +79,7 @@ def test_values_are_as_printed(paper: dict[Place, PublishedValue]) -> None:
         assert paper[table, row, column].text == text
 
 
-def test_the_file_has_every_cell_of_the_tables_that_were_typed_a_second_time(
-    paper: dict[Place, PublishedValue],
-) -> None:
+def test_paper_file_has_every_cell_of_the_tables(paper: dict[Place, PublishedValue]) -> None:
     expected: dict[Place, str] = {}
     for table, name in (("2", "{}"), ("5", "clipscore?policy={}")):
         half = printed(f"table{table}", "plus_minus")
@@ -152,9 +150,7 @@ def test_no_answer_of_the_papers_own_is_not_reproduced(against_paper: Against) -
     assert int(narrow["pairs_needed"].replace(",", "")) > 100
 
 
-def test_the_margin_is_stated_and_can_be_another(
-    judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]
-) -> None:
+def test_margin_can_be_another(judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]) -> None:
     against = hold_against(read_published("paper"), judgements, matrix, tables, 0.02)
     accuracy = next(table for table in against.tables if table.name == "against-accuracy")
     assert "within ± 2 points" in accuracy.note
@@ -210,9 +206,7 @@ def test_an_evaluator_is_known_whatever_its_label(
     assert {what: held[what] for what in same} == same
 
 
-def test_people_who_answered_otherwise_are_not_compared(
-    judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]
-) -> None:
+def test_other_people_are_left(judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]) -> None:
     people: Any = SimpleNamespace(votes=[SimpleNamespace(protocol="rule strict, marked viewing, 5 votes")])
     own = replace(judgements, people=people)
     against = hold_against(read_published("paper"), own, matrix, tables)
@@ -314,9 +308,7 @@ def test_a_mistake_leaves_the_rest(tmp_path: Path, hold: Hold) -> None:
     assert {row["evaluator"] for row in own.rows} == {"clipscore-ignore-max"}
 
 
-def test_a_mean_over_other_aspects_is_not_compared(
-    judgements: JudgedRelease, tables: dict[str, Table]
-) -> None:
+def test_mean_over_other_aspects_is_left_out(judgements: JudgedRelease, tables: dict[str, Table]) -> None:
     trials = tuple(one for one in judgements.trials if one.pair.aspect in ("color", "aesthetics"))
     part = replace(judgements, trials=trials, all_trials=trials)
     against = hold_against(read_published("paper"), part, matrix_of(part), tables)

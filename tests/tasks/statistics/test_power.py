@@ -41,9 +41,7 @@ def test_same_pairs_need_fewer_than_different_ones() -> None:
 
 @few
 @given(st.integers(5, 5000), st.floats(0.05, 1), st.integers(1, 12) | st.integers(1, 5000))
-def test_the_number_of_pairs_that_shows_a_difference(
-    pairs: int, discordant: float, against_chance: int
-) -> None:
+def test_pairs_needed_to_show_a_difference(pairs: int, discordant: float, against_chance: int) -> None:
     def needed(accuracy: float) -> float:
         spread = 1.959964 * 0.5 + 0.841621 * math.sqrt(accuracy * (1 - accuracy))
         return (spread / (accuracy - 0.5)) ** 2

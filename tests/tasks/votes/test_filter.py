@@ -22,6 +22,7 @@ from tasks.votes.filter import (
     controls_in_words,
     controls_of,
     counting,
+    excerpts_alone,
     pair_outcomes,
     retention,
     verdict,
@@ -35,10 +36,7 @@ from tests.tasks.votes.voting import decision, vote, votes_on
 PAPER = FilterRule()
 ratings = st.lists(st.sampled_from(("A", "B", "C")), max_size=9)
 rules = st.builds(
-    FilterRule,
-    workers_per_pair=st.integers(1, 6),
-    most_c=st.integers(0, 2),
-    least_lead=st.integers(-1, 3),
+    FilterRule, workers_per_pair=st.integers(1, 6), most_c=st.integers(0, 2), least_lead=st.integers(-1, 3)
 )
 
 
@@ -95,9 +93,7 @@ def test_order_does_not_matter_and_more_a_never_loses_a_pair(
 @pytest.mark.parametrize(
     ("usual", "least", "most"), [(1, 1, 3), (2, 2, 4), (3, 2, 5), (4, 2, 6), (5, 3, 7), (9, 7, 11)]
 )
-def test_a_clear_pair_needs_two_fewer_and_an_unclear_one_gets_two_more(
-    usual: int, least: int, most: int
-) -> None:
+def test_clear_pair_needs_two_fewer_and_an_unclear_one_two_more(usual: int, least: int, most: int) -> None:
     assert (least_votes(usual), most_votes(usual)) == (least, most)
     assert enough(least, 0.99, usual)
     assert enough(least, 0.01, usual)
@@ -227,6 +223,7 @@ def test_excerpts_have_the_verdict_of_the_pair_with_their_damage(tmp_path: Path)
     assert outcomes[-1].verdict is FilterVerdict.UNDECIDED
     assert [one.pair_id for one in outcomes if one.excerpt] == [excerpt.pair_id, alone.pair_id]
     assert retention(outcomes)[-1].initial == len(records)
+    assert excerpts_alone([excerpt, *records, alone]) == [alone]
 
 
 def test_controls_are_in_no_retention(tmp_path: Path) -> None:

@@ -196,9 +196,7 @@ def test_a_gold_pair_that_everybody_had_is_added_up_once(monkeypatch: pytest.Mon
         (5, {}, False),
     ],
 )
-def test_fast_tasks_flag_from_their_number_and_share_on(
-    fast: int, rule: dict[str, Any], flagged: bool
-) -> None:
+def test_fast_tasks_flag_from_number_and_share_on(fast: int, rule: dict[str, Any], flagged: bool) -> None:
     worker = odd(but(campaign(), "odd", range(fast), total_s=8.0), QualityRule(**rule))
     assert (worker.fast, worker.flags) == (fast, (Flag.FAST,) if flagged else ())
 
@@ -221,9 +219,7 @@ def test_tasks_are_timed_from_twenty_of_an_aspect_on() -> None:
         (2, {"disagrees_times": 2, "disagrees_of": 0.1}, True),
     ],
 )
-def test_disagreements_flag_from_their_number_and_share_on(
-    wrong: int, rule: dict[str, Any], flagged: bool
-) -> None:
+def test_disagreements_flag_from_number_and_share(wrong: int, rule: dict[str, Any], flagged: bool) -> None:
     worker = odd(but(campaign(), "odd", range(wrong), rating="C"), QualityRule(**rule))
     assert (worker.easy, worker.disagreed, worker.flags) == (
         PAIRS, wrong, (Flag.DISAGREES,) if flagged else ()
@@ -254,9 +250,7 @@ def test_a_pair_is_easy_with_just_enough_votes_and_just_enough_agreement() -> No
         ("hhhl", {"most_reach": 0.75}, 1),
     ],
 )
-def test_a_task_is_solvable_if_enough_others_solve_it(
-    others: str, rule: dict[str, Any], solvable: int
-) -> None:
+def test_task_is_solvable_if_enough_solve_it(others: str, rule: dict[str, Any], solvable: int) -> None:
     sides = {"h": "high", "l": "low"}
     votes = [vote("film/1", f"w{n}", preferred=sides[side]) for n, side in enumerate(others)]
     for own in ("high", "low"):
@@ -268,9 +262,7 @@ def test_a_task_is_solvable_if_enough_others_solve_it(
 @pytest.mark.parametrize(
     ("solved", "tasks", "flagged"), [(2, 10, True), (3, 10, False), (0, 9, False), (3, 15, True)]
 )
-def test_low_accuracy_flags_at_the_threshold_and_from_enough_tasks_on(
-    solved: int, tasks: int, flagged: bool
-) -> None:
+def test_low_accuracy_flags_at_threshold_from_enough_tasks_on(solved: int, tasks: int, flagged: bool) -> None:
     gold = [
         vote(f"film/{n}", "odd", preferred="high" if n < solved else "low", gold=True) for n in range(tasks)
     ]

@@ -61,7 +61,7 @@ class Stills:
         """
         with self._lock:
             video = self._videos.open(path)
-            return [float(video.times_s[place]) for place in evenly(range(len(video)), STILLS)]
+            return [float(video.times_s[index]) for index in evenly(range(len(video)), STILLS)]
 
     def jpeg(self, path: str, number: int) -> bytes | None:
         """Return a still by its number from 0; None if there is none.
@@ -74,11 +74,11 @@ class Stills:
         with self._lock:
             if (path, number) not in self._cache:
                 video = self._videos.open(path)
-                places = evenly(range(len(video)), STILLS)
-                if not 0 <= number < len(places):
+                indices = evenly(range(len(video)), STILLS)
+                if not 0 <= number < len(indices):
                     return None
                 file = io.BytesIO()
-                Image.fromarray(video.rgb(places[number])).save(file, "JPEG", quality=_QUALITY)
+                Image.fromarray(video.rgb(indices[number])).save(file, "JPEG", quality=_QUALITY)
                 self._cache[path, number] = file.getvalue()
                 while len(self._cache) > _MAX_CACHED:
                     self._cache.popitem(last=False)

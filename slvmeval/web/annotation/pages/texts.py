@@ -79,9 +79,9 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
     return Texts(language, words, MappingProxyType(aspect_texts))
 
 
-def instructed(words: Words) -> list[str]:
-    """Return the aspects that have instructions in a language."""
-    return sorted(name for name, one in words["aspects"].items() if one.get("instruction"))
+def instructed(words: Words) -> dict[str, str]:
+    """Return the instructions of the aspects that have some in a language."""
+    return {name: text for name, one in words["aspects"].items() if (text := one.get("instruction"))}
 
 
 def check_texts(

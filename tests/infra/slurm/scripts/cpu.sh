@@ -20,6 +20,7 @@ export OPENCV_FOR_THREADS_NUM=1
 export DO_NOT_TRACK=1
 export CUDA_VISIBLE_DEVICES=''
 export SLVMEVAL_WORKER_POOL=cpu
+export SLVMEVAL_WORKER_PROFILE=profile
 export SLVMEVAL_WORKER_HARDWARE=cpu
 export SLVMEVAL_WORKER_RUN=main-42
 export SLVMEVAL_WORKER_STORE='/data/group store/slvmeval'

@@ -38,8 +38,13 @@ def choose(browser: Browser, page: httpx.Response, right: bool, language: str = 
     answers = re.findall(r'value="(\d)" required> <span>(.*?)</span>', page.text)
     places = [place for place, text in answers if (text == asked["instruction"]) == right]
     assert len(answers) == 4 and len(places) == (1 if right else 3)
-    (tries,) = re.findall(r'name="tries" value="(\d)"', page.text)
-    return browser.submit("question", csrf=hidden(page.text), tries=tries, place=places[0])
+    return browser.submit("question", csrf=hidden(page.text), question=shown(page), place=places[0])
+
+
+def shown(page: httpx.Response) -> str:
+    """Return the id of the question on a page."""
+    (id_,) = re.findall(r'name="question" value="(\w+)"', page.text)
+    return str(id_)
 
 
 def practise(study: Study, browser: Browser, rating: str = "A") -> httpx.Response:
@@ -67,7 +72,7 @@ def test_the_question_then_training_then_the_first_task(study: Study, language: 
     assert second.url.path.endswith("/question")
     assert again in second.text
     # the same request again takes no try
-    assert 'name="tries" value="1"' in choose(browser, page, right=False, language=language).text
+    assert shown(choose(browser, page, right=False, language=language)) == shown(second) != shown(page)
     page = choose(browser, second, right=True, language=language)
     assert page.url.path.endswith("/task")
     assert not lacks(
@@ -116,12 +121,28 @@ def test_a_page_that_sends_nothing_or_too_much_is_refused(study: Study) -> None:
     study.begin(PAIRS, **FIRST)
     browser = study.browser()
     page = browser.enter()
-    form = {"csrf": hidden(page.text), "tries": "0"}
+    form = {"csrf": hidden(page.text), "question": shown(page)}
     url = f"/c/{NAME}/question"
     assert reason(browser.http.post(url, data=form), 422) == "bad_value"
     assert reason(browser.http.post(url, data={**form, "place": "x"}), 422) == "bad_value"
     assert reason(browser.http.post(url, data={**form, "csrf": "", "place": "0"}), 403) == "forged"
-    assert 'name="tries" value="0"' in browser.open("question").text
+    assert reason(browser.http.post(url, data={**form, "question": "x" * 201}), 422) == "bad_value"
+    assert shown(browser.open("question")) == shown(page)
+
+
+def test_a_question_in_another_language_than_the_answered_one_is_asked_again(
+    study: Study, tmp_path: Path
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "ja.toml").write_text('[aspects.color]\ninstruction = "色を見てください。"\n', encoding="utf-8")
+    study.begin(PAIRS, {"texts": str(folder)}, **FIRST)
+    browser = study.browser()
+    page = browser.enter("en")
+    browser.submit("language", csrf=hidden(page.text), language="ja")
+    asked_again = choose(browser, page, right=True)
+    assert asked_again.url.path.endswith("/question")
+    assert texts("ja").words["question"]["again"] not in asked_again.text
 
 
 def test_a_language_with_too_few_instructions_cannot_ask(study: Study, tmp_path: Path) -> None:
@@ -152,11 +173,22 @@ def test_a_latecomer_is_told_paid_once_and_listed(
     assert reason(slow.send("prefer", place="left"), 410) == "expired"
     told = slow.open("task")
     assert told.url.path.endswith("/done")
-    assert not lacks(told.text, "others completed before your answer: 0.65 EUR for 65 seconds")
+    assert not lacks(
+        told.text,
+        "Others completed your task before your answer",
+        "others completed before your answer: 0.65 EUR for 65 seconds",
+        "No task was free for you: 0.60 EUR for 60 seconds",
+    )
+    assert "You came" not in told.text and "others are doing the rest" not in told.text
     for _ in range(2):
         page = late.follow()
         assert page.url.path.endswith("/done")
-        assert not lacks(page.text, "no task for you", "0.60 EUR for 60 seconds", "You have earned 0.60 EUR")
+        assert not lacks(
+            page.text,
+            "No task was free for you: the study",
+            "0.60 EUR for 60 seconds",
+            "You have earned 0.60 EUR",
+        )
     out = tmp_path / "payments" / "codes.csv"
     at = ["--store", str(study.root)]
     assert main(["annotate", "payments", NAME, "--out", str(out.parent), *at]) == 0
@@ -206,12 +238,12 @@ def test_a_platform_s_export_pays_who_answered_nothing_but_not_whom_it_pays_itse
         for who in ("p1", "p2", "p4"):
             worker = desk.workers.enter(NAME, "prolific", who, session=f"s-{who}").worker
             desk.workers.consent(NAME, worker, "en")
-            aspects = ("aesthetics", "color", "dynamics_degree", "temporal_flow")
-            question = desk.workers.question(NAME, worker, aspects)
-            assert question is not None
-            wrong = (question.choices.index(question.aspect) + 1) % 4
-            for tries in (0, 1):
-                desk.workers.answer_question(NAME, worker, aspects, tries, wrong)
+            instructions = dict.fromkeys(("aesthetics", "color", "dynamics_degree", "temporal_flow"), "Look.")
+            for _ in range(2):
+                question = desk.workers.question(NAME, worker, instructions)
+                assert question is not None
+                wrong = (question.choices.index(question.aspect) + 1) % 4
+                desk.workers.answer_question(NAME, worker, instructions, question.id, wrong)
     export = tmp_path / "export.csv"
     export.write_text(
         "Submission id,Participant id,Status\ns-p1,p1,RETURNED\ns-p2,p2,SCREENED OUT\ns-p3,p3,RETURNED\n"

@@ -71,11 +71,11 @@ def study(tmp_path: Path) -> Iterator[RatingStudy]:
 def rate(study: RatingStudy, rater: Browser, value: int) -> dict[str, Any]:
     view = rater.task()
     assert rater.video("left", Range="bytes=0-").status_code == 206
-    assert reason(rater.send("level", value=value), 409) == "not_seen"
+    assert reason(rater.send("rate", rating=value), 409) == "not_seen"
     study.clock.on(SECONDS)
     assert rater.send_accepted("play", place="left", intervals=[[0, SECONDS]], speed=1)["can_rate"]
-    assert reason(rater.send("level", value=9), 422) == "bad_value"
-    rater.send_accepted("level", value=value, comment="<i>fine</i>")
+    assert reason(rater.send("rate", rating=9), 422) == "bad_value"
+    rater.send_accepted("rate", rating=value, comment="<i>fine</i>")
     return view
 
 
@@ -88,7 +88,7 @@ def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> Non
     assert "A &lt;b&gt;red&lt;/b&gt; ball" in page
     assert "generator" not in page
     view = rater.task()
-    assert set(rater.data["urls"]) == {"task", "play", "level", "left"}
+    assert set(rater.data["urls"]) == {"task", "play", "rate", "left"}
     assert view["dimension"] == "look"
     assert "評価" in rater.data["words"]["ready"]
     assert "動画" in rater.data["refused"]["not_seen"]["title"]
@@ -129,12 +129,16 @@ def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(stu
     organiser = study.staff(organiser_secret(study.key))
     (worker,) = set(re.findall(r"/workers/([0-9a-f]{32})", organiser.get(f"{own}/workers").text))
     for path in ("", "/workers", f"/workers/{worker}", f"/workers/{worker}/erase", "/record"):
-        assert organiser.get(f"{own}{path}").url.path == f"{own}{path}"
+        page_of = organiser.get(f"{own}{path}")
+        assert (page_of.url.path, page_of.status_code) == (f"{own}{path}", 200)
         assert checker.get(f"{own}{path}").url.path == f"{own}/checks"
     checker.post(f"{own}/workers/{worker}/decide", data={"csrf": "x", "standing": "excluded", "note": "no"})
     assert "excluded" not in checker.get(f"{own}/checks").text
     assert "1 of 2" in organiser.get(own).text
     assert "Ratings beside those of others" in organiser.get(f"{own}/workers/{worker}").text
+    assert "1 ratings with their comments" in organiser.get(f"{own}/workers/{worker}/erase").text
+    assert "A segment or video that was not played" in organiser.get(own).text
+    assert worker not in organiser.get(f"{own}/workers?show=excluded").text
     assert organiser.get(f"{own}/checks/none").status_code == 404
     # verdicts
     (seen,) = set(re.findall(r'name="ratings" value="([^"]+)"', page.text))

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.votes import SideWord
-from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.pair_task import PairTask, Stretch
 from tests.tasks.annotation.example_desk import (
     HandClock,
@@ -51,7 +51,7 @@ tasks = st.builds(
 )
 played = st.lists(st.tuples(st.floats(0, 4), st.floats(5, 10)), max_size=1).map(tuple)
 assignments = st.builds(
-    Assignment,
+    PairAssignment,
     id=st.just("0" * 32),
     campaign=st.just("autumn"),
     worker=st.just("1" * 32),
@@ -77,9 +77,7 @@ BLIND = {
 
 
 @given(assignments)
-def test_the_view_is_the_same_if_the_other_side_is_degraded_until_the_first_answer(
-    assignment: Assignment,
-) -> None:
+def test_view_is_the_same_for_swapped_sides_until_the_first_answer(assignment: PairAssignment) -> None:
     other = replace(assignment, task=swapped(assignment.task), first=OTHER[assignment.first])
     assert assignment.file_at("left") == other.file_at("left"), "the same two videos at the same places"
     assert assignment.side_at("left") != other.side_at("left")
@@ -99,9 +97,7 @@ def test_the_view_is_the_same_if_the_other_side_is_degraded_until_the_first_answ
 
 
 @pytest.mark.parametrize("degraded", ["low", "high"])
-def test_what_the_desk_shows_before_and_after_the_first_answer(
-    desk: Desk, clock: HandClock, degraded: SideWord
-) -> None:
+def test_view_before_and_after_the_first_answer(desk: Desk, clock: HandClock, degraded: SideWord) -> None:
     task = example_task()
     desk.organiser.publish(example_campaign(), [task if degraded == "low" else swapped(task)])
     ann = sit(desk, clock)

@@ -100,9 +100,7 @@ def test_one_worker_in_many_tabs_gets_one_task_and_gives_one_vote(desk: Desk, cl
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_loses_no_acknowledged_vote(
-    desk_url: str, tmp_path: Path, clock: HandClock
-) -> None:
+def test_killed_process_loses_no_acknowledged_vote(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
     with open_desk(tmp_path, clock, desk_url) as desk:
         desk.organiser.publish(example_campaign(workers_per_pair=4), example_tasks(200))
     acknowledged: list[str] = []

@@ -158,9 +158,7 @@ def test_who_voted_in_a_file_does_not_get_the_pair_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_an_excluded_workers_votes_stay_unless_they_are_dropped(
-    desk: Desk, clock: HandClock, drop: bool
-) -> None:
+def test_exclusion_keeps_votes_unless_it_drops_them(desk: Desk, clock: HandClock, drop: bool) -> None:
     campaign = example_campaign(workers_per_pair=1, drop_excluded=drop)
     desk.organiser.publish(campaign, example_tasks(1))
     bad, good = come_in(desk, "bad"), come_in(desk, "good")
@@ -200,7 +198,7 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
     with open_desk(tmp_path, clock) as desk:
         desk.organiser.publish(example_campaign(workers_per_pair=2), example_tasks(3))
         (token,) = desk.organiser.invite("autumn", 1)
-        gone, stays = desk.workers.enter("autumn", "link", token, token).worker, come_in(desk, "bob")
+        gone, stays = (desk.workers.enter("autumn", "link", token, token).worker, come_in(desk, "known-one"))
         desk.workers.consent("autumn", gone, "en")
         votes = [do_task(desk, clock, gone) for _ in range(2)]
         others = [do_task(desk, clock, stays)]
@@ -221,6 +219,7 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
         stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert stays.encode() in stored
     assert gone.encode() not in stored, "not even in what SQLite leaves behind"
+    assert token.encode() not in stored and b"known-one" not in stored
 
 
 def test_progress_and_workers_say_what_was_done(desk: Desk, clock: HandClock) -> None:

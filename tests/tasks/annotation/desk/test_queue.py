@@ -51,10 +51,9 @@ queues = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(queues, st.data())
-def test_the_choice_is_free_new_and_where_it_is_wanted_most(
-    queue: list[WaitingPair], data: st.DataObject
-) -> None:
+def test_choose_pair_is_free_new_and_most_wanted(queue: list[WaitingPair], data: st.DataObject) -> None:
     mine = data.draw(st.sets(st.sampled_from([pair.pair_id for pair in queue]))) if queue else set()
     free = [pair for pair in queue if pair.votes + pair.leases < pair.wanted and pair.pair_id not in mine]
     choice = choose_pair(queue, mine, chance)
@@ -63,7 +62,8 @@ def test_the_choice_is_free_new_and_where_it_is_wanted_most(
         assert choice in free
         shares = aspect_shares(queue)
         assert shares[choice.aspect] == min(shares[pair.aspect] for pair in free)
-        assert choice.taken == max(pair.taken for pair in free if pair.aspect == choice.aspect)
+        taken = {pair: pair.votes + pair.leases for pair in free if pair.aspect == choice.aspect}
+        assert taken[choice] == max(taken.values())
         assert choose_pair(queue[::-1], mine, chance) == choice, "the order of the rows decides nothing"
 
 
@@ -103,7 +103,7 @@ USUAL = {RefusalReason.DONE, RefusalReason.NO_TASKS, RefusalReason.EXCLUDED, Ref
 @settings(max_examples=8, deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(1, 3))
 @example([("next", 0), ("back", 0), ("rate", 0)], 1)
-def test_a_campaign_by_chance_never_takes_too_many_and_loses_nothing(
+def test_campaign_by_chance_loses_no_vote_and_takes_none_more(
     story: list[tuple[str, int]], wanted: int
 ) -> None:
     clock = HandClock()
@@ -142,9 +142,7 @@ def test_a_first_crowd_is_spread_over_the_aspects_and_finishes_pairs(desk: Desk,
     assert len({one.task.pair_id for one in tasks}) == 3
 
 
-def test_two_tabs_and_a_worker_who_comes_back_tomorrow_have_the_same_task(
-    desk: Desk, clock: HandClock
-) -> None:
+def test_queue_gives_two_tabs_and_a_return_the_same_task(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(3))
     first = sit(desk, clock).task
     assert desk.queue.next("autumn", first.worker).id == first.id
@@ -298,7 +296,7 @@ def test_what_continues_in_other_campaigns_changes_nothing(tmp_path: Path) -> No
             assert (back.id, back.task, back.first) == (one.id, one.task, one.first)
 
 
-def test_a_pair_that_others_filled_meanwhile_is_chosen_again(
+def test_queue_skips_a_pair_just_filled(
     desk: Desk, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = example_tasks(7)

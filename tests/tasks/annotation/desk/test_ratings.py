@@ -14,13 +14,7 @@ from tasks.annotation.desk.events import EventKind
 from tasks.annotation.desk.ratings import Verdict
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tests.tasks.annotation.example_desk import HandClock, come_in, example_task, refuses
-from tests.tasks.annotation.example_ratings import (
-    next_task,
-    rate,
-    rating_task,
-    ratings_campaign,
-    watch,
-)
+from tests.tasks.annotation.example_ratings import next_task, rate, rating_task, ratings_campaign, watch
 
 
 def begin(desk: Desk, tasks: int = 1, raters: int = 1, **settings: object) -> list[str]:
@@ -40,12 +34,12 @@ def test_each_video_gets_its_ratings_from_different_people(desk: Desk, clock: Ha
     done = Counter[str]()
     for rater in raters * 3:
         try:
-            done[rate(desk, clock, rater).task_id] += 1
+            done[rate(desk, clock, rater).pair_id] += 1
         except DeskRefusal as refusal:
             assert refusal.reason is RefusalReason.DONE
     assert sorted(done.values()) == [4, 4, 4]
-    ratings = [one.rating for one in desk.ratings.read("rated")]
-    assert len({(one.task_id, one.worker) for one in ratings}) == 12
+    ratings = [one.given for one in desk.ratings.read("rated")]
+    assert len({(one.pair_id, one.worker) for one in ratings}) == 12
     assert all(one.done for one in desk.organiser.progress("rated"))
     assert desk.votes.read("rated") == []
 
@@ -64,17 +58,17 @@ def test_a_level_needs_the_whole_video_and_must_be_on_the_scale(desk: Desk, cloc
     assert next_task(desk, rater).seen_share < 0.1
     watch(desk, clock, task, 3.0)
     assert not next_task(desk, rater).view()["can_rate"]
-    refuses(RefusalReason.NOT_SEEN, desk.ratings.rate, "rated", rater, task.id, 3)
+    refuses(RefusalReason.NOT_SEEN, desk.answers.rate, "rated", rater, task.id, 3)
     watch(desk, clock, task)
     for value in (0, 6):
-        refuses(RefusalReason.BAD_VALUE, desk.ratings.rate, "rated", rater, task.id, value)
+        refuses(RefusalReason.BAD_VALUE, desk.answers.rate, "rated", rater, task.id, value)
     refuses(RefusalReason.BAD_VALUE, desk.viewing.play, "rated", rater, task.id, "right", [], 1.0)
     refuses(RefusalReason.BAD_VALUE, desk.answers.prefer, "rated", rater, task.id, "left")
     assert next_task(desk, rater).view()["can_rate"]
-    given = desk.ratings.rate("rated", rater, task.id, 4, "fine")
-    assert (given.value, given.comment, given.dimension, given.watched_s) == (4, "fine", "look", 5.0)
-    assert desk.ratings.rate("rated", rater, task.id, 4, "fine") == given, "sent twice, stored once"
-    refuses(RefusalReason.OTHER_ANSWER, desk.ratings.rate, "rated", rater, task.id, 2)
+    given = desk.answers.rate("rated", rater, task.id, 4, "fine")
+    assert (given.rating, given.comment, given.aspect, given.watched_s) == (4, "fine", "look", 5.0)
+    assert desk.answers.rate("rated", rater, task.id, 4, "fine") == given, "sent twice, stored once"
+    refuses(RefusalReason.OTHER_ANSWER, desk.answers.rate, "rated", rater, task.id, 2)
 
 
 def test_no_more_people_take_part_than_wanted(desk: Desk) -> None:
@@ -89,35 +83,33 @@ def test_a_rating_that_is_sent_back_is_given_again_by_its_rater(desk: Desk, cloc
     (rater, other) = begin(desk, raters=2, workers_per_pair=1)
     first = rate(desk, clock, rater, 1)
     with pytest.raises(UserInputError, match="write what the rater should look at"):
-        said(desk, first.rating_id, 1, " ")
+        said(desk, first.vote_id, 1, " ")
     with pytest.raises(UserInputError, match="changed meanwhile"):
-        said(desk, first.rating_id, 2)
-    assert said(desk, first.rating_id, 1, "Look at it.") == 1
+        said(desk, first.vote_id, 2)
+    assert said(desk, first.vote_id, 1, "Look at it.") == 1
     assert desk.ratings.read("rated") == []
     refuses(RefusalReason.NO_TASKS, desk.queue.next, "rated", other)
     again = next_task(desk, rater)
-    assert (again.id, again.note, again.seen_share) == (first.rating_id, "Look at it.", 0.0)
-    refuses(RefusalReason.NOT_SEEN, desk.ratings.rate, "rated", rater, again.id, 4)
+    assert (again.id, again.note, again.seen_share) == (first.vote_id, "Look at it.", 0.0)
+    refuses(RefusalReason.NOT_SEEN, desk.answers.rate, "rated", rater, again.id, 4)
     watch(desk, clock, again)
-    desk.ratings.rate("rated", rater, again.id, 4)
+    desk.answers.rate("rated", rater, again.id, 4)
     (held,) = desk.ratings.read("rated")
-    assert (held.rating.value, held.confirmed) == (4, False)
-    assert [(one.verdict, one.rating.value) for one in held.checks] == [(Verdict.SENT_BACK, 1)]
-    assert said(desk, first.rating_id, 4) == 1
-    assert said(desk, first.rating_id, 4, by="Bert") == 0
+    assert (held.given.rating, held.confirmed) == (4, False)
+    assert [(one.verdict, one.given.rating) for one in held.checks] == [(Verdict.SENT_BACK, 1)]
+    assert said(desk, first.vote_id, 4) == 1
+    assert said(desk, first.vote_id, 4, by="Bert") == 0
     assert desk.ratings.read("rated")[0].confirmed
     kinds = [event.kind for event in desk.events.read("rated")]
     assert kinds.count(EventKind.SENT_BACK) == kinds.count(EventKind.CHECKED) == 1
 
 
-def test_who_does_not_come_back_or_is_excluded_loses_the_place_to_another(
-    desk: Desk, clock: HandClock
-) -> None:
+def test_rater_who_stays_away_or_is_excluded_loses_the_place(desk: Desk, clock: HandClock) -> None:
     (rater, other) = begin(desk, raters=2, workers_per_pair=1, lease_minutes=60, drop_excluded=True)
     first = rate(desk, clock, rater)
-    said(desk, first.rating_id, 3, "Look again.")
+    said(desk, first.vote_id, 3, "Look again.")
     clock.pass_s(2 * 3600)
-    assert rate(desk, clock, other, 5).task_id == first.task_id
+    assert rate(desk, clock, other, 5).pair_id == first.pair_id
     refuses(RefusalReason.DONE, desk.queue.next, "rated", rater)
     desk.organiser.decide("rated", other, Standing.EXCLUDED, "all fives", "Anna")
     assert [one.votes for one in desk.organiser.progress("rated")] == [0]

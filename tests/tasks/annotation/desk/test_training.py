@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tasks.annotation.desk.assignments import Assignment
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.extras import ExtraKind
+from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.desk.refusals import RefusalReason
 from tasks.annotation.desk.workers import Question
-from tasks.annotation.pair_task import PairTask
 from tests.tasks.annotation.example_desk import (
     HandClock,
     Sitting,
@@ -30,6 +29,7 @@ from tests.tasks.annotation.example_desk import (
 )
 
 ASPECTS = ("color", "dynamics_degree", "object_integrity", "temporal_flow", "aesthetics")
+INSTRUCTIONS = {aspect: f"Look at {aspect}." for aspect in ASPECTS}
 GOLD = tuple(task.pair_id for task in example_tasks(6)[-3:])
 PAY: dict[str, Any] = {"pay_per_hour": 36, "currency": "EUR"}
 #: Each video is 30 s, of which 30 are looked at first and 20 are changed, and an answer takes a minute.
@@ -49,21 +49,19 @@ def paid(desk: Desk, worker: str) -> list[tuple[ExtraKind, float]]:
     return [(one.kind, one.pay) for one in row.extras]
 
 
-def trained(desk: Desk, clock: HandClock, worker: str, rating: str = "A") -> Assignment:
+def trained(desk: Desk, clock: HandClock, worker: str, rating: str = "A") -> PairAssignment:
     """Let a worker answer the next task, which is training, and return it with its explanation."""
     lesson = ready_to_rate(desk, clock, next_task(desk, worker))
     return desk.answers.train("autumn", worker, lesson.id, rating)
 
 
-def next_task(desk: Desk, worker: str) -> Assignment:
+def next_task(desk: Desk, worker: str) -> PairAssignment:
     task = desk.queue.next("autumn", worker)
-    assert isinstance(task, Assignment)
+    assert isinstance(task, PairAssignment)
     return task
 
 
-def test_training_comes_first_is_explained_and_paid_once_and_counts_nowhere(
-    desk: Desk, clock: HandClock, desk_url: str, tmp_path: Path
-) -> None:
+def test_training_is_first_and_paid_once(desk: Desk, clock: HandClock, desk_url: str, tmp_path: Path) -> None:
     begin(desk, gold_pairs=GOLD, training=2)
     ann, lessons = come_in(desk, "ann"), []
     for _ in range(2):
@@ -119,7 +117,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
 
 
 def asked(desk: Desk, worker: str) -> Question:
-    question = desk.workers.question("autumn", worker, ASPECTS)
+    question = desk.workers.question("autumn", worker, INSTRUCTIONS)
     assert question is not None
     return question
 
@@ -134,27 +132,49 @@ def test_the_question_comes_first_and_is_paid_whatever_the_answer(desk: Desk, cl
     right = question.choices.index("color")
     wrong = (right + 1) % 4
     ask = desk.workers.answer_question
-    refuses(RefusalReason.BAD_VALUE, ask, "autumn", ann, ASPECTS, 0, 4)
+    refuses(RefusalReason.BAD_VALUE, ask, "autumn", ann, INSTRUCTIONS, question.id, 4)
     for _ in range(2):
         # the second is the same request again, and takes no try
-        assert ask("autumn", ann, ASPECTS, 0, wrong).tries == 1
+        assert ask("autumn", ann, INSTRUCTIONS, question.id, wrong).tries == 1
     assert paid(desk, ann) == []
-    assert asked(desk, ann).tries == 1
-    assert ask("autumn", ann, ASPECTS, 1, right).check == "passed"
-    assert ask("autumn", ann, ASPECTS, 1, wrong).check == "passed"
-    assert desk.workers.question("autumn", ann, ASPECTS) is None
+    second = asked(desk, ann)
+    assert second.tries == 1
+    assert ask("autumn", ann, INSTRUCTIONS, second.id, right).check == "passed"
+    assert ask("autumn", ann, INSTRUCTIONS, second.id, wrong).check == "passed"
+    assert desk.workers.question("autumn", ann, INSTRUCTIONS) is None
     assert paid(desk, ann) == [(ExtraKind.CHECK, MINUTE)]
     assert next_task(desk, ann).training
+
+
+@pytest.mark.parametrize("change", ["words", "choices"])
+def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Desk, change: str) -> None:
+    begin(desk, comprehension=True)
+    ann = come_in(desk, "ann")
+    shown = asked(desk, ann)
+    other = next(aspect for aspect in shown.choices if aspect != "color")
+    changed = {**INSTRUCTIONS, other: "Look elsewhere."}
+    if change == "choices":
+        del changed[other]
+    for place in range(4):
+        # wherever the right answer is now, it is not counted
+        session = desk.workers.answer_question("autumn", ann, changed, shown.id, place)
+        assert (session.check, session.tries) == ("", 0)
+    now = desk.workers.question("autumn", ann, changed)
+    assert now is not None
+    right = now.choices.index("color")
+    assert desk.workers.answer_question("autumn", ann, changed, now.id, right).check == "passed"
 
 
 def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
     begin(desk, comprehension=True, completion_code="DONE", screen_out_code="OUT")
     ann = come_in(desk, "ann")
     refuses(RefusalReason.NOTHING_DONE, desk.workers.finish, "autumn", ann)
-    question = asked(desk, ann)
-    wrong = (question.choices.index("color") + 1) % 4
-    for tries in (0, 1, 1, 2):
-        desk.workers.answer_question("autumn", ann, ASPECTS, tries, wrong)
+    first = asked(desk, ann)
+    wrong = (first.choices.index("color") + 1) % 4
+    desk.workers.answer_question("autumn", ann, INSTRUCTIONS, first.id, wrong)
+    second = asked(desk, ann)
+    for question in (first, second, second):
+        desk.workers.answer_question("autumn", ann, INSTRUCTIONS, question.id, wrong)
     refuses(RefusalReason.SCREENED_OUT, desk.queue.next, "autumn", ann)
     assert paid(desk, ann) == [(ExtraKind.CHECK, MINUTE)]
     assert desk.workers.finish("autumn", ann) == "OUT"
@@ -218,7 +238,7 @@ def expired(desk: Desk, clock: HandClock, played_s: float) -> Sitting:
 
 
 @pytest.mark.parametrize(("played_s", "pay"), [(0, None), (5, 0.70), (30, FULL)])
-def test_what_was_played_of_a_task_that_others_completed_is_paid_once(
+def test_late_task_is_paid_as_played(
     desk: Desk, clock: HandClock, played_s: float, pay: float | None
 ) -> None:
     ann = expired(desk, clock, played_s)
@@ -231,24 +251,16 @@ def test_what_was_played_of_a_task_that_others_completed_is_paid_once(
     assert extras.count((ExtraKind.LATE_TASK, pay)) == bool(pay)
 
 
-def test_a_late_task_that_counts_after_all_is_paid_as_an_answer(desk: Desk, clock: HandClock) -> None:
+@pytest.mark.parametrize("by_file", [False, True])
+def test_late_task_with_an_answer_is_paid_as_an_answer(desk: Desk, clock: HandClock, by_file: bool) -> None:
     ann = expired(desk, clock, 30)
     refuses(RefusalReason.DONE, desk.queue.next, "autumn", ann.task.worker)
     assert (ExtraKind.LATE_TASK, FULL) in paid(desk, ann.task.worker)
-    begin(desk, 1, workers_per_pair=2)
-    do_task(desk, clock, ann.task.worker)
-    done = desk.workers.done("autumn", ann.task.worker)
-    assert [one.kind for one in done.extras] == [ExtraKind.LATECOMER]
-    assert done.pay == pytest.approx(FULL + MINUTE)
-
-
-def test_a_late_task_that_a_file_answers_is_paid_as_an_answer(desk: Desk, clock: HandClock) -> None:
-    ann = expired(desk, clock, 30)
-    refuses(RefusalReason.DONE, desk.queue.next, "autumn", ann.task.worker)
-    assert (ExtraKind.LATE_TASK, FULL) in paid(desk, ann.task.worker)
-    task = desk.campaigns.tasks("autumn")[0]
-    assert isinstance(task, PairTask)
-    assert desk.votes.add("autumn", [file_vote(task, ann.task.worker)]).accepted == 1
+    if by_file:
+        assert desk.votes.add("autumn", [file_vote(ann.task.task, ann.task.worker)]).accepted == 1
+    else:
+        begin(desk, 1, workers_per_pair=2)
+        do_task(desk, clock, ann.task.worker)
     done = desk.workers.done("autumn", ann.task.worker)
     assert [one.kind for one in done.extras] == [ExtraKind.LATECOMER]
     assert done.pay == pytest.approx(FULL + MINUTE)

@@ -57,11 +57,11 @@ def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
     (shown,) = shown_frames(
         [SampledVideo("d", three_hours)], "color_consistency", VideoBenchSettings(), GPT, 500
     )
-    assert len(shown.places) == 60
+    assert len(shown.indices) == 60
     assert shown.sampled == 3 * 3600 * 2 + 1
-    assert shown.places[0] == 0
-    assert shown.places[-1] == len(three_hours) - 1
-    steps = np.diff(shown.places)
+    assert shown.indices[0] == 0
+    assert shown.indices[-1] == len(three_hours) - 1
+    steps = np.diff(shown.indices)
     assert steps.max() - steps.min() <= 13
     assert not three_hours.reads
     assert evenly(range(10), 1) == [0]
@@ -79,7 +79,7 @@ def test_the_videos_of_a_request_share_what_fits_evenly(limits: dict[str, int], 
     model = VlmModel(**{**GPT.model_dump(), **limits})
     films = [SampledVideo(str(number), LongFilm(24 * 100, 24.0)) for number in range(3)]
     shown = shown_frames(films, "imaging_quality", VideoBenchSettings(), model, text)
-    assert [len(one.places) for one in shown] == [each] * 3
+    assert [len(one.indices) for one in shown] == [each] * 3
 
 
 def test_where_no_frame_fits_and_where_there_is_none() -> None:
@@ -98,7 +98,7 @@ def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() 
     one = SampledVideo("a", film(frames=5, fps=2.0, luma=100))
     (shown,) = shown_frames([one], "motion_effects", settings, GPT, 0)
     assert shown.images == 2
-    assert len(shown.places) == 5
+    assert len(shown.indices) == 5
     lines = settings.image_lines("motion_effects", "video_line")
     parts = settings.exhibit("motion_effects", {"video": one}, lines).fit(GPT, 0).parts()
     made = pictures({"messages": [{}, {"content": parts}]})

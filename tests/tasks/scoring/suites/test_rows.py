@@ -68,9 +68,7 @@ def answered(scorer: Scorer, folder: Path, suite: str, **choice: Any) -> SuiteSc
         (SetAside(Reason.READ_ONLY_STORE, "cannot be written"), Failure.INTERNAL_ERROR),
     ],
 )
-def test_a_full_store_is_not_a_fault_of_the_video(
-    tmp_path: Path, problem: Exception, failure: Failure
-) -> None:
+def test_full_store_is_not_the_videos_fault(tmp_path: Path, problem: Exception, failure: Failure) -> None:
     row = answered(Failing(problem), tmp_path, "locot2v-bench")
     assert row.failure is failure
     assert str(problem) in row.message

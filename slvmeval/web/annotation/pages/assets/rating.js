@@ -49,7 +49,7 @@ listen(app, Object.fromEntries([...document.querySelectorAll("[name=level]")].ma
 $("rate").addEventListener("submit", (event) => {
   event.preventDefault();
   const level = new FormData($("rate")).get("level");
-  if (level) app.send("level", { value: Number(level), comment: $("comment").value });
+  if (level) app.send("rate", { rating: Number(level), comment: $("comment").value });
 });
 tell("");
 begin(app);

@@ -94,13 +94,13 @@ def test_a_rater_watches_rates_and_looks_again_when_the_rating_is_sent_back(
     rate(rater, "2")
     page.wait_for_url("**/done")
     (held,) = desk.ratings.read("rated")
-    assert held.rating.value == 2
+    assert held.given.rating == 2
     check(chromium, address, tmp_path)
-    desk.ratings.check("rated", [(held.rating.rating_id, 2)], Verdict.SENT_BACK, "Look at <b>it</b>.", "Anna")
+    desk.ratings.check("rated", [(held.given.vote_id, 2)], Verdict.SENT_BACK, "Look at <b>it</b>.", "Anna")
     page.goto(f"{address}/c/rated/task")
     assert "Look at <b>it</b>." in page.inner_text(".again")
     rate(rater, "5")
     page.wait_for_url("**/done")
-    assert [one.rating.value for one in desk.ratings.read("rated")] == [5]
+    assert [one.given.rating for one in desk.ratings.read("rated")] == [5]
     rater.context.close()
     assert rater.problems == []
