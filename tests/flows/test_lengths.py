@@ -118,7 +118,7 @@ def test_excerpts_copy_no_video_and_are_rebuilt_equal(
             lambda excerpt: excerpt and excerpt.share == 0.5 and excerpt.position in ("own", "late"),
         ),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
 )
 def test_a_run_and_its_estimate_follow_the_selected_excerpts(
     selection: dict[str, Any], is_wanted: Callable[[Excerpt | None], object], built: BuildResult
