@@ -147,7 +147,7 @@ def test_the_question_comes_first_and_is_paid_whatever_the_answer(desk: Desk, cl
 
 
 @pytest.mark.parametrize("change", ["words", "choices"])
-def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Desk, change: str) -> None:
+def test_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Desk, change: str) -> None:
     begin(desk, comprehension=True)
     ann = come_in(desk, "ann")
     shown = asked(desk, ann)
