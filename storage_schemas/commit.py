@@ -81,6 +81,7 @@ def commit_point(kind: str, step: str) -> None:
 @contextmanager
 def storage_errors(where: Path) -> Iterator[None]:
     """Convert "no space", "read-only" and "away" errors of the operating system into their reasons."""
+    where = where.absolute()
     try:
         yield
     except OSError as problem:
@@ -95,7 +96,8 @@ def storage_errors(where: Path) -> Iterator[None]:
         ):
             raise SetAside(
                 Reason.READ_ONLY_STORE,
-                f"{where} cannot be written ({problem.strerror}): make it writable or choose another --store",
+                f"{where} cannot be written ({problem.strerror}): make it writable or choose another --store "
+                "or --out",
             ) from problem
         raise
 

@@ -13,8 +13,10 @@ from storage_schemas.errors import UsageError
 #: A name is a part of file names, of ids and of addresses.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
-#: What a name may be, for messages.
+# what names may be, for messages
 NAME_RULE = "at most 64 letters, digits, '.', '_' and '-', the first a letter or digit"
+CAMPAIGN_NAME_RULE = "at most 64 letters, digits, '_' and '-', the first a letter or digit"
+EVALUATOR_NAME_RULE = "at most 100 letters, digits, '.', '_', '+' and '-', the first a letter or digit"
 
 
 def is_name(text: str) -> bool:
@@ -26,6 +28,28 @@ def is_name(text: str) -> bool:
     (True, False, False)
     """
     return re.fullmatch(_NAME, text) is not None
+
+
+def is_campaign_name(text: str) -> bool:
+    """Return whether a text is a campaign's name: a name without a dot.
+
+    Examples
+    --------
+    >>> is_campaign_name("pilot-2_b"), is_campaign_name("pilot.b"), is_campaign_name("-pilot")
+    (True, False, False)
+    """
+    return is_name(text) and "." not in text
+
+
+def is_evaluator_name(text: str) -> bool:
+    """Return whether a text is an evaluator's name or label; between those that it joins there is a plus.
+
+    Examples
+    --------
+    >>> is_evaluator_name("qwen3-vl+blind"), is_evaluator_name("+blind"), is_evaluator_name("")
+    (True, False, False)
+    """
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", text) is not None
 
 
 def key_value(text: str, what: str, example: str = "KEY=VALUE") -> tuple[str, Any]:

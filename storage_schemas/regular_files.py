@@ -141,17 +141,26 @@ def why_unread(problem: OSError | UnicodeDecodeError) -> str:
     return f"it is not UTF-8 at byte {problem.start}"
 
 
-def in_the_way(problem: Exception) -> str:
-    """Return a message for an error whose cause is a file where a folder should be, or the reverse.
+def path_problem(problem: Exception) -> str:
+    """Return a message for an error whose cause is a path that the user chose; empty for any other error.
 
-    Empty for any other error.
+    It is a file where a folder should be, or the reverse, it may not be read or written, or its disk is full.
     """
-    if not isinstance(problem, FileExistsError | NotADirectoryError | IsADirectoryError):
+    if not isinstance(problem, OSError):
         return ""
     named = problem.filename2 or problem.filename
     if not isinstance(named, str | bytes | os.PathLike):
         return ""
     path = Path(os.fsdecode(named)).absolute()
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space is left for {path}: free some, and run the same command again"
+    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        # Path.exists raises where the folder above may not be read
+        there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
+        done, able = ("written", "writable") if os.access(there, os.R_OK) else ("read", "readable")
+        return f"{there} cannot be {done} ({problem.strerror}): make it {able}, or choose another path"
+    if not isinstance(problem, FileExistsError | NotADirectoryError | IsADirectoryError):
+        return ""
     if isinstance(problem, IsADirectoryError):
         return f"{path} is a folder, not a file: name a file"
     blocked = next(

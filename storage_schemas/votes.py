@@ -6,7 +6,6 @@ A vote is a worker's answer on a pair; a decision concerns a worker.
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -24,6 +23,7 @@ from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.json_checksum import read_checked_json, with_checksum
 from storage_schemas.model import Frozen
+from storage_schemas.names import CAMPAIGN_NAME_RULE, is_campaign_name
 from storage_schemas.regular_files import read_regular
 from storage_schemas.row_store import add_part, new_name, parts_of, read_part, retry_read
 from storage_schemas.store import Store
@@ -229,7 +229,6 @@ class Decision(Frozen):
 RowKind = Literal["votes", "decisions"]
 VoteRow = TypeVar("VoteRow", Vote, Decision)
 _SCHEMAS: dict[RowKind, pa.Schema] = {"votes": VOTES, "decisions": DECISIONS}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -268,12 +267,12 @@ class VotesStore:
     def campaigns(self) -> list[str]:
         """Return the names of the campaigns that have votes or decisions."""
         names = {path.name for kind in _SCHEMAS for path in self._folders(kind)}
-        return sorted(name for name in names if _NAME.fullmatch(name))
+        return sorted(name for name in names if is_campaign_name(name))
 
     def with_rules(self) -> list[str]:
         """Return the names of the campaigns that were collected, also those without votes."""
         names = (path.stem for path in (self.path / "rules").glob("*.json"))
-        return sorted(name for name in names if _NAME.fullmatch(name))
+        return sorted(name for name in names if is_campaign_name(name))
 
     def votes(self, campaigns: Iterable[str] = ()) -> list[Vote]:
         """Return the votes of the given campaigns (all by default), sorted by campaign and id.
@@ -561,10 +560,8 @@ def _same(known: Vote | Decision, given: Vote | Decision) -> None:
 
 
 def _checked(campaign: str) -> str:
-    if not _NAME.fullmatch(campaign):
-        raise UserInputError(
-            f"{campaign!r} is not a valid campaign name: letters, digits, - and _, at most 64"
-        )
+    if not is_campaign_name(campaign):
+        raise UserInputError(f"{campaign!r} is not a valid campaign name: use {CAMPAIGN_NAME_RULE}")
     return campaign
 
 

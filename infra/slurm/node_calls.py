@@ -134,15 +134,18 @@ def run_on_nodes(
 
     Raises
     ------
-    PrerequisiteError
-        If SLURM is not installed.
+    UserInputError
+        If a value of the profile is invalid in a script.
+    PrerequisiteError, SlurmAway
+        If SLURM is not installed, or does not answer at the end.
     """
     answers: dict[str, NodeAnswer] = {}
     names = [program.job_name for program in programs]
+    scripts = [program.script(profile, store) for program in programs]
     try:
-        for program in programs:
+        for program, script in zip(programs, scripts, strict=True):
             try:
-                commands.submit(program.script(profile, store))
+                commands.submit(script)
             except SlvmevalError as problem:
                 look = f"look at pools.{program.pool} in {profile.place}"
                 answers[program.job_name] = NodeAnswer(None, problem=f"{problem}: {look}")

@@ -130,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from storage_schemas.away import is_away
         from storage_schemas.errors import SlvmevalError
         from storage_schemas.extras import missing_package
-        from storage_schemas.regular_files import in_the_way
+        from storage_schemas.regular_files import path_problem
         from storage_schemas.secrets import struck_out_errors
 
         shown = problem
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 message = str(missing)
             elif is_away(problem):
                 message = f"the file system does not answer ({problem}): run the same command again"
-            elif not (message := in_the_way(problem)):
+            elif not (message := path_problem(problem)):
                 with struck_out_errors():
                     raise
             shown = SlvmevalError(message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import numpy as np
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError
 from storage_schemas.frames import ColorSpec, Planes
 from storage_schemas.ids import canonical_json
+from storage_schemas.names import EVALUATOR_NAME_RULE, is_evaluator_name
 from storage_schemas.placement import HARDWARE
 from tasks.llm.usage import Estimate, NotJudged, Usage
 from tasks.pairs.view import Side
@@ -30,7 +30,6 @@ class ConformanceError(AssertionError):
         self.breaches = tuple(breaches)
 
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 #: Maximum number of frames to read at once: a long video does not fit into memory.
 MAX_AT_ONCE = 64
 _PROMPT = "A red ball rolls over a meadow.\nThe ball comes to rest under a tree."
@@ -127,8 +126,8 @@ def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
     if not isinstance(evaluator, PairwiseJudge | PointwiseScorer):
         yield f"{type(evaluator).__name__} is neither a PairwiseJudge nor a PointwiseScorer"
         return
-    if not _NAME.fullmatch(str(getattr(evaluator, "name", ""))):
-        yield "name must consist of letters, digits and '.', '_', '+', '-'"
+    if not is_evaluator_name(str(getattr(evaluator, "name", ""))):
+        yield f"name must be {EVALUATOR_NAME_RULE}"
     if not isinstance(evaluator.version, int) or evaluator.version < 1:
         yield f"version is {evaluator.version!r}, it must be at least 1"
     yield from hardware_problems(evaluator)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from storage_schemas.names import CAMPAIGN_NAME_RULE, is_campaign_name
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.rng import derived_seed
 from storage_schemas.value_problems import first_error
@@ -40,6 +40,30 @@ DRAWN: Mapping[str, tuple[Viewing, float | None]] = {
 }
 #: Votes on a pair (SLVMEval, section 4.4).
 PAPER_WORKERS = 5
+
+
+class Words(NamedTuple):
+    """What a kind of campaign calls a task, an answer, and a group of tasks."""
+
+    task: str
+    answer: str
+    group: str
+
+    @property
+    def tasks(self) -> str:
+        """Several tasks."""
+        return f"{self.task}s"
+
+    @property
+    def answers(self) -> str:
+        """Several answers."""
+        return f"{self.answer}s"
+
+
+_WORDS: Mapping[CampaignKind, Words] = {
+    "pairs": Words("pair", "vote", "aspect"),
+    "ratings": Words("video", "rating", "dimension"),
+}
 
 
 class Campaign(Frozen):
@@ -178,8 +202,8 @@ class Campaign(Frozen):
     @field_validator("name")
     @classmethod
     def _name_is_a_word(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", value):
-            raise ValueError("a campaign's name must be at most 64 letters, digits, - and _")
+        if not is_campaign_name(value):
+            raise ValueError(f"a campaign's name must be {CAMPAIGN_NAME_RULE}")
         return value
 
     @model_validator(mode="after")
@@ -288,6 +312,11 @@ class Campaign(Frozen):
         """
         few = self.weighs and votes < self.votes_at_least
         return max(wanted, self.workers_per_pair - SAVED) if few else wanted
+
+    @property
+    def words(self) -> Words:
+        """What it calls its tasks and answers."""
+        return _WORDS[self.kind]
 
     @property
     def shows(self) -> str:

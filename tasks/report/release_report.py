@@ -10,7 +10,6 @@ from tasks.report.accuracy import DEFAULT_INTERVAL, IntervalKind, accuracy_table
 from tasks.report.detection_tables import detection_table
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, line_of, pair_page
 from tasks.report.evaluator_tables import comparison_table, duration_tables, order_table, wins_table
-from tasks.report.figures import figures_of
 from tasks.report.judged_release import JudgedRelease
 from tasks.report.jury_tables import report_juries
 from tasks.report.length_tables import length_tables
@@ -41,7 +40,6 @@ from tasks.report.write import (
 )
 from tasks.statistics.comparisons import compare_all
 from tasks.statistics.equivalence import MARGIN
-from tasks.votes.release_votes import PEOPLE
 
 SECTIONS = (
     Section(
@@ -225,15 +223,7 @@ def report_of(
         cost_table(gathered),
     ]
     tables = {table.name: table for table in made}
-    names = gathered.names
-    figures = figures_of(tables, list(names.values()), interval, names.get(PEOPLE, ""))
     against = None if published is None else hold_against(published, gathered, matrix, tables, margin)
     if against is not None:
         tables |= {table.name: table for table in against.tables}
-    return ReleaseReport(
-        gathered=gathered,
-        matrix=matrix,
-        tables=tables,
-        figures={figure.name: figure for figure in figures},
-        against=against,
-    )
+    return ReleaseReport(gathered=gathered, matrix=matrix, tables=tables, against=against)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from markupsafe import Markup
 
 from tasks.report.accuracy import INTERVAL_TEXTS, MARKS_NOTE, Matrix
 from tasks.report.disagreement import DisputedPair, PairLine, PairPage, disagreements
-from tasks.report.figures import Figure, inline_svg
+from tasks.report.figures import Figure, figures_of, inline_svg
 from tasks.report.formats import (
     accuracy_text,
     csv_text,
@@ -176,7 +177,6 @@ class Report(ABC):
     gathered: JudgedPairs
     matrix: Matrix
     tables: dict[str, Table]
-    figures: dict[str, Figure]
     against: Against | None = None
 
     template: ClassVar[str] = "index.html.j2"
@@ -185,6 +185,14 @@ class Report(ABC):
     @abstractmethod
     def sections(self) -> tuple[Section, ...]:
         """The sections of the first page, in order."""
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """The figures, drawn when they are first needed: each takes a quarter of a second."""
+        names = self.gathered.names
+        people = names.get(PEOPLE, "")
+        drawn = figures_of(self.tables, list(names.values()), self.matrix.interval, people)
+        return {figure.name: figure for figure in drawn}
 
     @property
     def paper(self) -> Sequence[PaperPiece]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,15 +17,13 @@ from pydantic import Field, ValidationError, field_validator
 from storage_schemas.errors import PrerequisiteError, UserInputError, suggestion
 from storage_schemas.extras import explain_missing_packages
 from storage_schemas.model import Frozen
-from storage_schemas.names import key_value
+from storage_schemas.names import EVALUATOR_NAME_RULE, is_evaluator_name, key_value
 from storage_schemas.regular_files import read_regular_text
 from storage_schemas.value_problems import first_error
 from tasks.plugins import added_points
 from tasks.scoring.base import Evaluator, PairwiseJudge, PointwiseScorer
 from tasks.scoring.request import settings_digest
 from tasks.scoring.setup import PROVIDED, Setup
-
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
 
 class EvaluatorChoice(Frozen):
@@ -72,8 +69,8 @@ class EvaluatorChoice(Frozen):
     @field_validator("label")
     @classmethod
     def _plain(cls, value: str) -> str:
-        if value and not _LABEL.fullmatch(value):
-            raise ValueError("a label is letters, digits and '.', '_', '+', '-', at most 100")
+        if value and not is_evaluator_name(value):
+            raise ValueError(f"a label is {EVALUATOR_NAME_RULE}")
         return value
 
 

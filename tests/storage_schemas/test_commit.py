@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, write_atomic
+from storage_schemas.commit import COMMIT_POINTS, abandoned, set_commit_hook, storage_errors, write_atomic
 from storage_schemas.errors import Reason, SetAside, StoreError, UserInputError
 from storage_schemas.frames import ColorSpec
 from storage_schemas.ids import artifact_id
@@ -235,6 +235,12 @@ def test_what_may_not_be_read_elsewhere_is_not_the_stores_fault(store: Store, tm
     with pytest.raises(SetAside) as caught, store.stage(PAIR, CONSUMES) as staged:
         raise PermissionError(errno.EACCES, "Permission denied", str(staged.path / "pair.json"))
     assert caught.value.reason is Reason.READ_ONLY_STORE
+
+
+def test_a_folder_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SetAside, match=f"{tmp_path}/out cannot be written"), storage_errors(Path("out")):
+        raise PermissionError(errno.EACCES, "Permission denied", "out/x.json")
 
 
 def test_write_atomic_replaces_whole_files(tmp_path: Path) -> None:

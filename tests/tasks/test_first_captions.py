@@ -28,9 +28,7 @@ from tasks.sources.clips import CaptionLine
     st.floats(0.5, 5),
     st.floats(0.5, 20),
 )
-def test_clips_cover_a_film_and_keep_to_their_lengths(
-    ends: list[int], shortest_s: float, longest_s: float
-) -> None:
+def test_clips_cover_a_film_with_their_lengths(ends: list[int], shortest_s: float, longest_s: float) -> None:
     times = [0.0, *(end / 1000 for end in sorted(ends))]
     bounds = clip_bounds(times, shortest_s, longest_s)
     assert (bounds[0][0], bounds[-1][1]) == (0.0, times[-1])

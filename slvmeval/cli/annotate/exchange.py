@@ -270,6 +270,7 @@ def publish(
             )
             return
         result = prepared.publish(partial(ProcessExecutor, site.workers))
+    private = ("--private",) if options.private_audience else ()
     terminal.show(
         output,
         {
@@ -284,7 +285,7 @@ def publish(
         },
         result.in_words(),
         *(f"  {why}" for why in result.failed.values()),
-        f"Next: {command_line('annotate', 'serve', result.campaign.name, store=site.store)}",
+        f"Next: {command_line('annotate', 'serve', result.campaign.name, *private, store=site.store)}",
     )
     if not result.complete:
         raise typer.Exit(terminal.SOME_SET_ASIDE)

@@ -147,7 +147,7 @@ def _earnings(desk: Desk, settings: Campaign) -> dict[str, float]:
     from tasks.annotation.desk.extras import pay_of
 
     pay, seconds = defaultdict[str, float](float), desk.campaigns.watch_s(settings.name)
-    for _, answer in desk.votes.answers(settings.name):
+    for answer in desk.votes.answers(settings.name):
         pay[answer.worker] += settings.pay_for(seconds[answer.pair_id])
     for one in desk.organiser.workers(settings.name):
         pay[one.worker] += pay_of(one.extras)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from slvmeval.web.annotation.organiser.campaign_state import CampaignState
-    from slvmeval.web.annotation.organiser.rating_state import RatingState
-    from tasks.annotation.progress import AspectProgress, CampaignProgress
+    from tasks.annotation.progress import AspectProgress
 
 _BAR = 24
 
@@ -45,81 +44,31 @@ def status(
 
     Example: `slvmeval annotate status demo-1 --store STORE --set rate=0.60`
     """
-    from slvmeval.web.annotation.organiser.campaign_state import Facts, Reading, campaign_state
-    from slvmeval.web.annotation.organiser.rating_state import rating_state
+    from slvmeval.web.annotation.organiser.rating_state import read_state
     from tasks.annotation.desk.database import utc
 
     with opened_desk(options) as (_, desk):
         selected = [desk.campaigns.get(options.campaign)] if options.campaign else desk.campaigns.all()
-        states = []
-        rated = [rating_state(desk, one, utc(), options.rate) for one in selected if one.kind == "ratings"]
-        for one in selected:
-            if one.kind == "ratings":
-                continue
-            votes, tallies = Reading(desk, one.name).renewed()
-            facts = Facts(
-                one,
-                desk.organiser.progress(one.name),
-                votes,
-                desk.decisions.read(one.name),
-                desk.organiser.workers(one.name),
-                tallies,
-            )
-            states.append(campaign_state(facts, utc(), rate=options.rate))
+        states = [read_state(desk, one, utc(), options.rate) for one in selected]
     terminal.show(
         options.output,
-        [*map(_json, states), *map(_ratings_json, rated)],
-        *(partial(_print_ratings, one) for one in rated),
+        [_json(one) for one in states],
         *(partial(_print, one) for one in states),
-        *([] if states or rated else ["nothing is published yet: slvmeval annotate publish"]),
+        *([] if states else ["nothing is published yet: slvmeval annotate publish"]),
     )
 
 
 def _print(state: CampaignState) -> None:
-    campaign, now = state.campaign, state.progress
-    columns = ("aspect", "", "votes", "pairs with all", "open", "alpha")
-    rows = [_row(state, row) for row in (*now.aspects, now.total)]
-    title = f"{campaign.name}: {campaign.shows}"
-    terminal.say(terminal.Grid(title, columns, rows))
+    campaign, now, words = state.campaign, state.progress, state.campaign.words
+    columns = (words.group, "", words.answers, f"{words.tasks} with all", "open", "alpha")
+    rows = [_cells(row, state.alphas.get(row.aspect)) for row in (*now.aspects, now.total)]
+    terminal.say(terminal.Grid(f"{campaign.name}: {campaign.shows}", columns, rows))
     terminal.say(*_lines(state))
     if state.trouble:
         trouble = [(one.what, one.times, one.mostly) for one in state.trouble]
         terminal.say(
             terminal.Grid("refused and corrected", ("what", "count", "usual cause"), trouble, numbers=1)
         )
-
-
-def _print_ratings(state: RatingState) -> None:
-    campaign, now = state.campaign, state.progress
-    columns = ("dimension", "", "ratings", "videos with all", "open", "alpha")
-    rows = [_cells(row, state.alphas.get(row.aspect)) for row in (*now.aspects, now.total)]
-    terminal.say(terminal.Grid(f"{campaign.name}: {campaign.shows}", columns, rows))
-    most = f" of {campaign.most_workers}" if campaign.most_workers else ""
-    terminal.say(f"raters: {state.consented}{most} take part")
-    terminal.say(f"checks: {state.unchecked} ratings are not confirmed, {state.sent_back} were sent back")
-    terminal.say(*_progress_lines(now, "videos", "ratings"))
-
-
-def _ratings_json(state: RatingState) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    now = state.progress
-    return {
-        "campaign": state.campaign.model_dump(mode="json", exclude={"guides"}),
-        "done": now.done,
-        "total": asdict(now.total),
-        "dimensions": [{**asdict(row), "alpha": state.alphas.get(row.aspect)} for row in now.aspects],
-        "expected_s": now.expected_s,
-        "measured_s": now.measured_s,
-        "unchecked": state.unchecked,
-        "sent_back": state.sent_back,
-        "raters": [asdict(row) for row in state.raters],
-    }
-
-
-def _row(state: CampaignState, row: AspectProgress) -> tuple[str, ...]:
-    agreed = state.agreement.get(row.aspect) if row.aspect else state.overall
-    return _cells(row, None if agreed is None else agreed.ratings.alpha)
 
 
 def _cells(row: AspectProgress, alpha: float | None) -> tuple[str, ...]:
@@ -135,22 +84,16 @@ def _cells(row: AspectProgress, alpha: float | None) -> tuple[str, ...]:
 
 
 def _lines(state: CampaignState) -> list[str]:
-    now, people = state.progress, state.people
+    from tasks.annotation.campaign import money
+
+    now, people, words = state.progress, state.people, state.campaign.words
+    shown, what = words.tasks, words.answers
     lines = [
         f"workers: {people.entered} entered, {people.answered} answered, {people.excluded} excluded, "
         f"{people.to_review} to review",
         *([f"besides: {people.in_words}"] if people.in_words else []),
-        *_progress_lines(now, "pairs", "votes"),
+        *state.lines,
     ]
-    if state.still_hours:
-        lines.append(f"there has been no vote for {state.still_hours} hours")
-    return lines
-
-
-def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
-    from tasks.annotation.campaign import money
-
-    lines = []
     if now.pace is None:
         lines.append(f"pace: unknown until half an hour after the first of the {what}")
     else:
@@ -165,7 +108,7 @@ def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
         lines.append(f"end: {_time(now.end.at)}, between {_time(now.end.early)} and {late}")
     cost = now.cost
     if cost.rate:
-        besides = f" ({money(cost.extras, cost.currency)} besides votes)" if cost.extras else ""
+        besides = f" ({money(cost.extras, cost.currency)} besides {what})" if cost.extras else ""
         per = "hour of expected time" if cost.per == "hour" else "task"
         lines.append(
             f"cost: {money(cost.so_far, cost.currency)} so far{besides}, "
@@ -177,6 +120,8 @@ def _progress_lines(now: CampaignProgress, shown: str, what: str) -> list[str]:
         )
     if now.last_vote:
         lines.append(f"newest: {_time(now.last_vote)}")
+    if state.still_hours:
+        lines.append(f"there has been no {words.answer} for {state.still_hours} hours")
     return lines
 
 
@@ -190,21 +135,16 @@ def _json(state: CampaignState) -> dict[str, Any]:
     def iso(moment: datetime | None) -> str | None:
         return None if moment is None else moment.isoformat(timespec="seconds")
 
-    now, overall = state.progress, state.overall
+    now = state.progress
     return {
-        "campaign": state.campaign.model_dump(mode="json"),
+        "campaign": state.campaign.model_dump(mode="json", exclude={"guides"}),
         "at": iso(now.at),
         "done": now.done,
         "total": asdict(now.total),
-        "aspects": [
-            {
-                **asdict(row),
-                "alpha": state.agreement[row.aspect].ratings.alpha if row.aspect in state.agreement else None,
-            }
-            for row in now.aspects
+        f"{state.campaign.words.group}s": [
+            {**asdict(row), "alpha": state.alphas.get(row.aspect)} for row in now.aspects
         ],
-        "alpha": None if overall is None else overall.ratings.alpha,
-        "right": None if overall is None else overall.right,
+        "alpha": state.alphas.get(""),
         "answered": now.answered,
         "gold_votes": now.gold_votes,
         "from_files": now.from_files,
@@ -219,4 +159,5 @@ def _json(state: CampaignState) -> dict[str, Any]:
         "measured_s": now.measured_s,
         "workers": asdict(state.people),
         "trouble": [asdict(one) for one in state.trouble],
+        **state.plain,
     }

@@ -71,6 +71,7 @@ def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_
         listening(address) as (port, secret),
     ):
         run = Path(name)
+        files = credential_files(run)
         # as a run has it: files that only this user can read, and what tells its store from others
         Credentials("", "").write(run)
         run_file = RunFile(scheduler=mark, versions=versions())
@@ -82,7 +83,7 @@ def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_
             "store": str(existing(store)),
             "run_file": str(run / "run.json"),
             "scheduler": mark,
-            "credentials": [*vars(credential_files(run)).values()],
+            "credentials": [files.certificate, files.key],
             "readable": [str(path.resolve()) for path in weights],
             "writable": [str(existing(log_folder(site, store)))],
             "versions": versions(),

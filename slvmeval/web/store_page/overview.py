@@ -181,14 +181,14 @@ def campaign_lines(store: Store, database: str | None) -> list[CampaignLine]:
     try:
         lines = []
         for one in desk.campaigns.all():
-            if one.kind == "ratings":
-                lines.append(CampaignLine(one.name, f"ratings for {one.suite}", "", None, None))
-                continue
+            about, release = f"ratings for {one.suite}", ""
+            if one.kind == "pairs":
+                about = f"release {one.release}, version {one.version}"
+                release = f"{one.release}@{one.version}"
             progress = [task for task in desk.organiser.progress(one.name) if not task.gold]
-            about = f"release {one.release}, version {one.version}"
             left = sum(max(0, task.expected - task.votes) for task in progress)
             answered = sum(task.votes for task in progress)
-            lines.append(CampaignLine(one.name, about, f"{one.release}@{one.version}", answered, left))
+            lines.append(CampaignLine(one.name, about, release, answered, left))
         return lines
     finally:
         desk.close()

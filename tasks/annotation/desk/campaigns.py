@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from sqlalchemy import ColumnElement, Connection, select
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.names import is_campaign_name
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.refusals import RefusalReason, refuse
@@ -103,7 +103,7 @@ class Campaigns:
             Whether to lock the campaign's queue until the transaction ends.
         """
         # a string that cannot be a campaign's name is not sent to the database: it may not be valid text
-        possible = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
+        possible = is_campaign_name(name)
         query = CAMPAIGNS.select().where(CAMPAIGNS.c.campaign == name)
         row = connection.execute(query.with_for_update() if lock else query).first() if possible else None
         if row is None:

@@ -8,9 +8,9 @@ import hmac
 import re
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.names import NAME_RULE, is_name
 from tasks.annotation.campaign import Campaign
 
-_PLATFORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _CODE_LETTERS = 8
 
 
@@ -29,10 +29,8 @@ def worker_hash(key: bytes, platform: str, identity: str) -> str:
     UserInputError
         If the platform's name is not valid, or the identity is empty or names nobody.
     """
-    if not _PLATFORM.fullmatch(platform):
-        raise UserInputError(
-            f"{platform!r:.100} is not a valid platform name: use at most 64 letters, digits, -, _ and ."
-        )
+    if not is_name(platform):
+        raise UserInputError(f"{platform!r:.100} is not a valid platform name: use {NAME_RULE}")
     if not identity.strip():
         raise UserInputError("a worker's identity is empty")
     if _NOBODY.fullmatch(identity.strip()):

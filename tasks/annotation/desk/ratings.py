@@ -34,7 +34,6 @@ class Verdict(StrEnum):
 class Check:
     """One check of a rating; `given` is the rating as it was."""
 
-    number: int
     verdict: Verdict
     note: str
     by: str
@@ -46,7 +45,6 @@ class Check:
 class CheckedRating:
     """A rating that counts, with its checks in order; those before the last answer are of earlier ones."""
 
-    number: int
     given: VideoRating
     checks: tuple[Check, ...]
 
@@ -80,8 +78,8 @@ class Ratings:
                 by_rating.setdefault(check.given.vote_id, []).append(check)
             ratings = self._votes.stored(connection, settings, *of_task)
         return [
-            CheckedRating(number, one, tuple(by_rating.get(one.vote_id, ())))
-            for number, one in ratings
+            CheckedRating(one, tuple(by_rating.get(one.vote_id, ())))
+            for _, one in ratings
             if isinstance(one, VideoRating)
         ]
 
@@ -185,7 +183,6 @@ class Ratings:
 
 def _check(row: Row[Any]) -> Check:
     return Check(
-        number=row.number,
         verdict=Verdict(row.verdict),
         note=row.note,
         by=row.by,

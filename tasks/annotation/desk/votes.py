@@ -60,17 +60,22 @@ class Votes:
         self._decisions, self._assignments, self._extras = decisions, assignments, extras
 
     def read(self, campaign: str, after: int = 0) -> list[tuple[int, Vote]]:
-        """Return votes on pairs as :meth:`answers` does; a campaign of ratings has none."""
-        return [(number, one) for number, one in self.answers(campaign, after) if isinstance(one, Vote)]
+        """Return votes on pairs with numbers above `after`, in order, each with its number.
 
-    def answers(self, campaign: str, after: int = 0) -> list[tuple[int, AnyAnswer]]:
-        """Return votes or ratings with numbers above `after`, in order, each with its number.
-
-        None appears later with a number at or below one that was already read.
+        A campaign of ratings has none. No vote appears later with a number at or below one that was already
+        read.
         """
         with self._database.read() as connection:
             settings = self._campaigns.find(connection, campaign)
-            return self.stored(connection, settings, VOTES.c.number > after)
+            if settings.kind != "pairs":
+                return []
+            newer = self.stored(connection, settings, VOTES.c.number > after)
+            return [(number, one) for number, one in newer if isinstance(one, Vote)]
+
+    def answers(self, campaign: str) -> list[AnyAnswer]:
+        """Return all votes or ratings of a campaign, in order."""
+        with self._database.read() as connection:
+            return [one for _, one in self.stored(connection, self._campaigns.find(connection, campaign))]
 
     def stored(
         self, connection: Connection, settings: Campaign, *which: ColumnElement[bool]

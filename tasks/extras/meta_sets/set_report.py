@@ -25,7 +25,6 @@ from tasks.report.disagreement import (
     no_frames,
 )
 from tasks.report.evaluator_tables import comparison_table, order_table, wins_table
-from tasks.report.figures import figures_of
 from tasks.report.jury_tables import report_juries
 from tasks.report.pictures import sides_sheet
 from tasks.report.preference_tables import preference_tables
@@ -161,17 +160,10 @@ def set_report_of(
         cost_table(gathered),
     ]
     tables = {table.name: table for table in made}
-    figures = figures_of(tables, list(gathered.names.values()), interval)
     against = None if published is None else hold_against(published, gathered, matrix, tables, margin)
     if against is not None:
         tables |= {table.name: table for table in against.tables}
-    return SetReport(
-        gathered=gathered,
-        matrix=matrix,
-        tables=tables,
-        figures={figure.name: figure for figure in figures},
-        against=against,
-    )
+    return SetReport(gathered=gathered, matrix=matrix, tables=tables, against=against)
 
 
 def _agreement_table(gathered: JudgedSet) -> Table:

@@ -70,6 +70,24 @@ def test_a_model_behind_a_server_describes_each_clip_once(videos: Path, run: Run
     assert "all videos in" in run("sources", "caption", videos).out
 
 
+def test_a_film_that_is_too_short_is_named_with_and_without_captions(
+    videos: Path, tmp_path: Path, run: Run
+) -> None:
+    recipe = tmp_path / "long.toml"
+    aspects = '[aspects.aesthetics]\noperation = "ffmpeg-eq"\n'
+    recipe.write_text(f'name = "long"\nleast_duration_s = 60\n{aspects}')
+    (videos / "a.jsonl").write_text(json.dumps({"start_s": 0, "end_s": 9, "caption": CAPTION}) + "\n")
+    rows = run("sources", "scan", videos, "--recipe", recipe, "--format", "json", code=3).json
+    assert [row["reason"] for row in rows] == ["too_short"] * 2
+    says = "a lasts 42.0 s, recipe long requires at least 60 s (`build --set least_duration_s=N` changes"
+    assert rows[0]["message"].startswith(says)
+    words = ("build", "--dry-run", "--quiet", "--sources", videos, "--store", tmp_path / "store")
+    out = run(*words, "--recipe", recipe).out
+    assert says in out
+    assert "no source gives a pair: a build would make an empty release" in out
+    assert "nothing is missing" not in out
+
+
 def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank_ones(
     videos: Path, run: Run
 ) -> None:

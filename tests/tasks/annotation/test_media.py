@@ -166,11 +166,7 @@ def test_names_tell_nothing_and_no_file_is_shown_twice(published: Published) -> 
     assert media_tasks(release, release.pairs(), KEY) == published.tasks
 
 
-def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
-    build_small: Build,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_write_media_fills_gaps(build_small: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = build_small(tmp_path).release
     task = media_tasks(release, release.pairs("aesthetics"), KEY)[0]
     assert write_media(release, task) == 2
@@ -189,10 +185,7 @@ def test_a_second_run_writes_nothing_and_a_missing_file_is_made_again(
     assert low.read_bytes() == before
 
 
-def test_several_write_the_same_at_once_and_frames_that_are_gone_harm_no_other(
-    build_small: Build,
-    tmp_path: Path,
-) -> None:
+def test_media_stage_at_once_and_with_frames_gone(build_small: Build, tmp_path: Path) -> None:
     release = build_small(tmp_path).release
     first, second = tasks = media_tasks(release, release.pairs(), KEY)
     work = MediaWork(str(release.store.root), release.name, release.version)
@@ -226,7 +219,7 @@ def test_drafts_of_killed_processes_are_cleared_and_younger_ones_left(tmp_path: 
     assert [path.name for path in folder.iterdir()] == ["whole.mp4"]
 
 
-def test_it_is_known_where_in_a_file_its_seconds_lie(published: Published) -> None:
+def test_byte_index_has_the_place_of_each_second(published: Published) -> None:
     release = published.release
     pair, _, path = published.pairs[0]
     media = pair_media(release.store.root, pair)
@@ -249,9 +242,7 @@ def test_it_is_known_where_in_a_file_its_seconds_lie(published: Published) -> No
         pair_media(release.store.root, PairFiles(pair.pair_id, pair.high, "gone.mp4", pair.key))
 
 
-def test_a_check_task_of_equal_videos_has_two_files_of_the_same_pictures(
-    published: Published,
-) -> None:
+def test_a_check_task_of_equal_videos_has_two_files_of_the_same_pictures(published: Published) -> None:
     release, task = published.release, published.tasks[0]
     record = next(one for one in release.pairs(source_id=task.id) if one.high_frames == one.low_frames)
     id_ = check_id(record.pair_id, Check.EQUAL)
@@ -269,9 +260,7 @@ def test_a_check_task_of_equal_videos_has_two_files_of_the_same_pictures(
     assert facts(high) == facts(folder_of(release) / pair.high)
 
 
-def test_a_campaign_makes_equal_pairs_and_repeats_for_its_rule(
-    published: Published,
-) -> None:
+def test_a_campaign_makes_equal_pairs_and_repeats_for_its_rule(published: Published) -> None:
     release = published.release
     settings = {"name": "spring", "release": release.name, "version": release.version, "languages": ("en",)}
     paper, strict = Campaign(**settings, rule="paper"), Campaign(**settings, equal_pairs=1)

@@ -99,7 +99,7 @@ def test_publishing_again_keeps_settings_and_adds(place: Place, tmp_path: Path) 
     assert (campaign.name, campaign.pay_per_task) == ("video-bench-ratings", 0.5)
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, tmp_path: Path) -> None:
+def test_publish_ratings_refuses_misfits_before_it_writes(place: Place, tmp_path: Path) -> None:
     (tmp_path / "few.toml").write_text("most_workers = 2\n")
     with pytest.raises(UserInputError, match="most_workers is smaller than workers_per_pair"):
         place.publish("imaging_quality", settings=tmp_path / "few.toml")
@@ -112,9 +112,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, t
     assert place.desk.campaigns.all() == []
 
 
-def test_a_suite_without_a_guide_says_what_to_write(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_guide_says_what_to_do(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(VideoBench, "guide", lambda *_: None)
     with pytest.raises(UserInputError, match=r"write en/imaging_quality\.txt with the sections"):
         place.publish("imaging_quality")

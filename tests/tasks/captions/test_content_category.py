@@ -76,9 +76,7 @@ def test_of_a_long_source_captions_are_taken_evenly() -> None:
     assert sampled_captions(source("Huge", "Red. " * 100), 100) == "Red. " * 19 + "Red."
 
 
-def test_the_command_writes_answers_into_the_data_set(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_fills_the_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     videos, site = tmp_path / "videos", tmp_path / "site.toml"
     videos.mkdir()
     for name in ("ball", "song", "odd"):

@@ -192,9 +192,7 @@ def test_no_text_raises_and_nothing_is_invented(caption: str) -> None:
     assert all(text and text in output for text in texts)
 
 
-def test_ids_depend_on_rules_model_and_library_and_a_missing_model_is_told(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_id_depends_on_rules_model_and_library(monkeypatch: pytest.MonkeyPatch) -> None:
     consumes = RulesAnalyser().consumes()
     assert (consumes["analyser"], consumes["model_version"]) == ("rules", "3.8.0")
     assert consumes["spacy"].startswith("3.8")

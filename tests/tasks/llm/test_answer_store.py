@@ -34,9 +34,7 @@ def caption(key: str) -> StoredAnswer:
     return StoredAnswer(key=key, text=key, model="m")
 
 
-def test_processes_make_each_caption_once_unless_its_maker_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_caption_is_made_once_by_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = threading.Event()
 
     def look_again(_: float) -> None:

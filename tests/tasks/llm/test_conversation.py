@@ -182,9 +182,7 @@ def test_a_refused_request_has_no_raw_text_and_cost_nothing(tmp_path: Path) -> N
     assert (failed.details["conversation"], failed.calls, failed.usage.tokens()) == ([], 0, (0, 0))
 
 
-def test_an_answer_that_cannot_be_stored_counts_as_paid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_that_cannot_be_stored_is_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(4) as server:
         asker = LiveAsker(roles(tmp_path, server))
         with monkeypatch.context() as patched:

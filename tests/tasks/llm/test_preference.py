@@ -47,9 +47,7 @@ def chances(**shares: float) -> dict[str, float]:
         ((), None),
     ],
 )  # fmt: skip
-def test_the_token_that_decides_gives_the_share_of_both_words(
-    tokens: tuple[Token | str, ...], share: float | None
-) -> None:
+def test_deciding_token_gives_both_shares(tokens: tuple[Token | str, ...], share: float | None) -> None:
     assert first_share(answer(*tokens)) == (None if share is None else pytest.approx(share))
 
 

@@ -16,9 +16,7 @@ def full(*_: object, **__: object) -> NoReturn:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_no_space_is_reported_and_the_file_stays_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = SharedState(tmp_path / "state.json")
     with shared.change() as state:
         state["asked"] = 1

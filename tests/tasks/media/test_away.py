@@ -17,8 +17,12 @@ from storage_schemas.ids import digest_frame
 from tasks.media import source_file
 from tasks.media.decode import FrameSampler
 
+OTHERS = [pytest.param(one, marks=pytest.mark.slow) for one in ("mpg", "mov", "ogv", "nut", "mxf")]
 
-@pytest.fixture(params=["mp4", "mkv", "avi", "ts", "mpg", "mov", "ogv", "nut", "mxf"])
+
+@pytest.fixture(
+    params=["mp4", "mkv", "avi", "ts", *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)]
+)
 def film(request: pytest.FixtureRequest, ffmpeg: str, tmp_path: Path) -> Path:
     path = tmp_path / f"film.{request.param}"
     # noise makes it larger than what is read at once

@@ -184,7 +184,7 @@ def small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPat
 def without_figures() -> Iterator[None]:
     """Let reports draw nothing: to draw takes half a second each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+        patch.setattr("tasks.report.write.figures_of", lambda *_: [])
         yield
 
 

@@ -140,9 +140,7 @@ def test_everything_leaves_only_when_asked_and_nothing_stays_behind(small: Small
     assert (tmp_path / "README.md").exists()
 
 
-def test_with_nothing_to_pass_on_the_recipe_remains(
-    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_export_keeps_only_the_recipe(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [row.model_copy(update={"redistributable": False}) for row in small.release.sources()]
     monkeypatch.setattr(Release, "sources", lambda self: sources)
     # opened again: one that other tests have used keeps the sources that it has read
@@ -154,9 +152,7 @@ def test_with_nothing_to_pass_on_the_recipe_remains(
     assert load_recipe(str(tmp_path / "recipe.json")).pins
 
 
-def test_the_pinned_recipe_is_a_recipe_and_holds_no_words_of_the_data_set(
-    small: Small, tmp_path: Path
-) -> None:
+def test_pinned_recipe_is_a_recipe_without_words_of_the_data_set(small: Small, tmp_path: Path) -> None:
     path = export_recipe(small.release, tmp_path / "recipe.json")
     recipe = load_recipe(str(path))
     assert len(recipe.pins) == 8

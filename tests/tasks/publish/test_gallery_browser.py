@@ -215,9 +215,7 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(page: Any) -> Non
 
 
 @pytest.mark.parametrize("aspect", ["Aesthetics", "Comprehensiveness"])
-def test_a_phone_needs_no_scrolling_sideways(
-    open_page: Callable[..., Any], gallery: Path, aspect: str
-) -> None:
+def test_phone_scrolls_down_only(open_page: Callable[..., Any], gallery: Path, aspect: str) -> None:
     page = open_page((gallery / "index.html").as_uri(), 360, has_touch=True, is_mobile=True)
     width = "document.documentElement.scrollWidth"
     assert page.evaluate(width) == 360
@@ -229,9 +227,7 @@ def test_a_phone_needs_no_scrolling_sideways(
         assert box.bounding_box()["height"] >= 20
 
 
-def test_a_source_that_may_not_be_shown_still_tells_its_numbers(
-    page: Any, small: Any, tmp_path: Path
-) -> None:
+def test_hidden_source_still_tells_its_numbers(page: Any, small: Any, tmp_path: Path) -> None:
     page.goto(write_gallery(small.store, small.release, tmp_path / "pages", private=False).as_uri())
     follow(page, "Aesthetics: Source that may not be shown")
     assert "does not allow" in text(page, "#hidden-note")

@@ -23,18 +23,14 @@ def first_page(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, smal
     folder = tmp_path_factory.mktemp("excerpts")
     add_film(folder / "videos", 1)
     options = BuildOptions(
-        store=str(folder / "store"),
-        sources=(SourceRoot(path=str(folder / "videos")),),
-        recipe=small_recipe,
+        store=str(folder / "store"), sources=(SourceRoot(path=str(folder / "videos")),), recipe=small_recipe
     )
     lengths = Lengths(shares=(0.5, 0.75), positions=("early", "late"))
     release = build_inline(only(options, "aesthetics", lengths=lengths, name="with-lengths")).release
     return write_gallery(release.store, release, folder / "gallery")
 
 
-def test_excerpts_are_listed_apart_and_linked_from_their_pair(
-    open_page: Callable[..., Any], first_page: Path
-) -> None:
+def test_excerpts_are_listed_and_linked(open_page: Callable[..., Any], first_page: Path) -> None:
     page = open_page(first_page.as_uri())
     assert page.locator(".card").count() == 1
     page.locator("#show").select_option("excerpts")
@@ -54,9 +50,7 @@ def test_excerpts_are_listed_apart_and_linked_from_their_pair(
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_an_excerpt_begins_and_ends_within_the_film(
-    open_page: Callable[..., Any], first_page: Path, width: int
-) -> None:
+def test_excerpt_begins_and_ends_there(open_page: Callable[..., Any], first_page: Path, width: int) -> None:
     page = open_page(next((first_page.parent / "sources").iterdir()).as_uri(), width)
     page.locator("#excerpt-chips").get_by_role("link", name="50 %, early damage").click()
     wait(page, "gallery.players.begin.high > 0")

@@ -41,9 +41,7 @@ def module(path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
-def test_a_folder_has_each_pair_in_both_orders_and_tells_no_answer(
-    small: Small, tmp_path: Path, harness: Harness
-) -> None:
+def test_folder_has_both_orders_and_no_answer(small: Small, tmp_path: Path, harness: Harness) -> None:
     made = write_for_harness(small.release, tmp_path / "task", harness, frames=6)
     assert (made.pairs, made.rows, made.left_out) == (4, 8, ("secret two",))
     rows = rows_in(made.path)
@@ -145,9 +143,7 @@ def accuracies(rows: list[Any], release: Release, path: Path) -> dict[str, float
 
 
 @pytest.mark.parametrize("log", PRINTED)
-def test_a_log_becomes_a_submission_with_the_harness_s_accuracies(
-    small: Small, tmp_path: Path, log: str
-) -> None:
+def test_log_becomes_a_submission_of_equal_accuracies(small: Small, tmp_path: Path, log: str) -> None:
     rows, coverage = judgements_from(LOGS / log, small.release, "mock")
     silent = 2 if log.endswith(".eval") else 3
     assert coverage == f"{16 - silent} answers to 16 requests, {silent} without a choice"
@@ -262,7 +258,7 @@ def test_a_table_becomes_a_submission(small: Small, tmp_path: Path) -> None:
         (lambda rows: rows[3].update(choice="third"), "line 5: the choice 'third' is not"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_named(small: Small, tmp_path: Path, change: Any, said: str) -> None:
+def test_table_with_a_mistake_is_named(small: Small, tmp_path: Path, change: Any, said: str) -> None:
     rows = table(small.release)
     change(rows)
     with pytest.raises(UserInputError, match=f"(?s){said}"):
@@ -278,9 +274,7 @@ def test_what_is_wrong_with_a_table_is_named(small: Small, tmp_path: Path, chang
         ('"mean_of_aspects"', '"accuracy"', "neither a log of Inspect AI"),
     ],
 )
-def test_what_is_wrong_with_a_log_is_named(
-    small: Small, tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_log_with_a_mistake_is_named(small: Small, tmp_path: Path, old: str, new: str, said: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text((LOGS / "lmms-eval.jsonl").read_text("utf-8").replace(old, new, 1), encoding="utf-8")
     with pytest.raises(UserInputError, match=said):

@@ -148,9 +148,7 @@ def test_pixels_change_in_the_degraded_clips_only(store: Store, frames_id: str, 
             assert np.array_equal(high[index], low[index])
 
 
-def test_clips_are_moved_and_removed_without_a_change_of_any_picture(
-    store: Store, frames_id: str, tmp_path: Path
-) -> None:
+def test_moved_and_removed_clips_keep_their_pictures(store: Store, frames_id: str, tmp_path: Path) -> None:
     segments = whole()
     segments[3] = degrade(segments[3], frame_map=(20,) * 12)
     moved = [segments[-2], *segments[:5], segments[-1]]
@@ -208,9 +206,7 @@ def test_nothing_half_written_stays(store: Store, frames_id: str, tmp_path: Path
     assert not list(store.staging.iterdir())
 
 
-def test_a_damaged_file_is_written_again_unless_its_frames_are_gone(
-    store: Store, frames_id: str, tmp_path: Path
-) -> None:
+def test_damaged_file_is_written_again_from_frames(store: Store, frames_id: str, tmp_path: Path) -> None:
     pair = record(frames_id, whole())
     paths = materialise_pair(store, pair, CLIPS, tmp_path)
     good = {path: path.read_bytes() for path in paths.values()}

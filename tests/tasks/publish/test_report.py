@@ -92,9 +92,7 @@ def test_the_pairs_that_divide_have_pages_with_frames_and_answers(judged_small: 
         assert part in page
 
 
-def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
-    judged_small: Release, pages: Path, tmp_path: Path
-) -> None:
+def test_public_report_hides_what_must_stay(judged_small: Release, pages: Path, tmp_path: Path) -> None:
     index = write_report(report_of(load_judged_release(judged_small)), tmp_path, private=False)
     texts = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
     (hidden,) = (text for text in texts.values() if "does not allow redistributing its frames" in text)
@@ -110,9 +108,7 @@ def test_a_public_report_shows_nothing_of_what_may_not_be_passed_on(
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_frames_that_are_gone_are_reported_as_gone(
-    build_small: Callable[[Path], Small], tmp_path: Path
-) -> None:
+def test_page_reports_frames_that_are_gone(build_small: Callable[[Path], Small], tmp_path: Path) -> None:
     small = build_small(tmp_path)
     pairs = small.release.pairs(aspect="aesthetics")
     JudgementsStore(small.store).add(
@@ -124,9 +120,7 @@ def test_frames_that_are_gone_are_reported_as_gone(
         assert "There are no frames" in page.read_text(encoding="utf-8")
 
 
-def test_the_same_judgements_give_the_same_files_and_others_replace_them(
-    judged_small: Release, pages: Path, tmp_path: Path
-) -> None:
+def test_report_files_are_the_same_again(judged_small: Release, pages: Path, tmp_path: Path) -> None:
     target, other = tmp_path / "pages", tmp_path / "other"
     write_report(report_of(load_judged_release(judged_small)), target)
     for path in sorted(pages.rglob("*")):
@@ -199,7 +193,7 @@ def costs(pages: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_what_it_took(judged_small: Release, pages: Path, tmp_path: Path) -> None:
+def test_cost_table_has_what_it_took(judged_small: Release, pages: Path, tmp_path: Path) -> None:
     result = costs(pages)
     assert result["vlm"]["requests"] == "16"
     assert float(result["vlm"]["usd"]) == pytest.approx(16 * 0.0117)

@@ -64,9 +64,7 @@ def test_no_page_scrolls_sideways(
     assert (ground < 60 and ink > 200) if scheme == "dark" else (ground > 240 and ink < 60)
 
 
-def test_figures_take_the_colours_of_the_page_and_numbers_stand_in_columns(
-    open_page: Callable[..., Any], reports: list[Path]
-) -> None:
+def test_figures_and_numbers_fit_the_page(open_page: Callable[..., Any], reports: list[Path]) -> None:
     label = "getComputedStyle(document.querySelector('svg.figure text')).fill"
     page = open_page(reports[0].as_uri())
     assert luminance(page, label) < 100
@@ -89,9 +87,7 @@ def test_figures_take_the_colours_of_the_page_and_numbers_stand_in_columns(
     assert box["height"] > 80
 
 
-def test_a_phone_shows_every_cell_with_its_evaluator_and_the_keyboard_reaches_all(
-    open_page: Callable[..., Any], reports: list[Path]
-) -> None:
+def test_phone_and_keyboard_reach_every_cell(open_page: Callable[..., Any], reports: list[Path]) -> None:
     page = open_page(reports[0].as_uri(), 360)
     box = page.locator(".matrix td").first.bounding_box()
     assert box["x"] >= 0

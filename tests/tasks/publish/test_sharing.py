@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
+from flows.score.options import EvaluateOptions
 from slvmeval.cli.main import main
 from storage_schemas.commit import MANIFEST_NAME, Manifest, StoredFile, payload_files
 from storage_schemas.errors import IntegrityError, PrerequisiteError, UserInputError
@@ -32,8 +33,9 @@ from tasks.publish import hub_sharing
 from tasks.publish.export import export_release
 from tasks.publish.hub_sharing import pull_release, pull_submissions, push_release, push_submission
 from tasks.publish.packed_release import PACKED_LIST, unpack_folder
+from tasks.scoring.registry import choice_from_text
 from tests.hub.dataset_hub import DatasetHub, dataset_hub
-from tests.inline import build_inline
+from tests.inline import build_inline, evaluate_inline
 from tests.resealed import reseal
 from tests.small_films import recipe_without_weights
 from tests.tasks.publish.conftest import Small
@@ -148,9 +150,7 @@ def relist(folder: Path, name: str) -> None:
     (folder / PACKED_LIST).write_bytes(with_checksum(json.dumps(packed)))
 
 
-def test_a_release_comes_back_with_equal_checksums(
-    release: Release, exported: Path, hub: DatasetHub, tmp_path: Path
-) -> None:
+def test_pull_gives_the_same_back(release: Release, exported: Path, hub: DatasetHub, tmp_path: Path) -> None:
     page = push_release(exported, DEMO, False, "Release demo")
     assert page == f"{hub.address}/datasets/{DEMO}"
     assert hub.dataset(DEMO).private
@@ -168,7 +168,7 @@ def test_a_release_comes_back_with_equal_checksums(
     assert hub.downloaded[downloaded:] == [PACKED_LIST], "all else is there"
 
 
-def test_what_is_unpacked_is_extended_and_judged_like_ones_own(
+def test_unpacked_release_is_extended_and_judged(
     release: Release, built: BuildOptions, exported: Path, add_film: AddFilm, tmp_path: Path
 ) -> None:
     store = unpack_folder(exported, Store.create(tmp_path / "store")).store
@@ -191,8 +191,8 @@ def test_what_is_unpacked_is_extended_and_judged_like_ones_own(
     assert extended.version == release.version + 1
     assert len(extended.sources()) == 2
     assert {one.pair_id for one in release.pairs()} < {one.pair_id for one in extended.pairs()}
-    evaluate = ["evaluate", "demo@1", "-e", "coin", "--direct", "--quiet"]
-    assert main([*evaluate, "--store", str(store.root)]) == 0
+    asked = {"store": str(store.root), "release": "demo", "version": 1}
+    assert evaluate_inline(EvaluateOptions(**asked, evaluators=(choice_from_text("coin"),))).exit_code == 0
     # and the source's frames can be made again where its film is
     assert unpack_folder(exported, store).version == release.version
 
@@ -240,9 +240,7 @@ def test_a_killed_pull_continues(
     assert contents(pulled(store).store) == contents(release.store)
 
 
-def test_what_may_not_be_redistributed_stays(
-    small: Small, hub: DatasetHub, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_push_keeps_what_must_stay(small: Small, hub: DatasetHub, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["export", "small", "--push", DEMO, "--store", str(small.store.root)]
     assert main([*command, "--public"]) == 1
     assert "Film secret two (academic use only)" in capsys.readouterr().err
@@ -251,7 +249,7 @@ def test_what_may_not_be_redistributed_stays(
     assert not hub.repositories
 
 
-def test_what_was_changed_is_named(exported: Path, hub: DatasetHub, tmp_path: Path) -> None:
+def test_pull_names_what_was_changed(exported: Path, hub: DatasetHub, tmp_path: Path) -> None:
     push_release(exported, DEMO, True, "Release demo")
     files = hub.dataset(DEMO).files
     whole, packed = dict(files), json.loads(read_checked_json(exported / PACKED_LIST))
@@ -305,7 +303,7 @@ def _add_member(folder: Path, name: str, member: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("what", ["sparse", "unlisted", "longer", "many"])
-def test_what_the_manifest_does_not_announce_is_not_written(changed: Path, tmp_path: Path, what: str) -> None:
+def test_unpack_writes_only_what_the_manifest_announces(changed: Path, tmp_path: Path, what: str) -> None:
     packed = json.loads(read_checked_json(changed / PACKED_LIST))
     entry = next(file for file in packed["files"] if file["artifacts"])
     path = changed / entry["path"]
@@ -376,9 +374,7 @@ def test_a_pipe_in_place_of_the_list_is_refused(tmp_path: Path) -> None:
         unpack_folder(tmp_path, Store.create(tmp_path / "mine"))
 
 
-def test_what_else_lies_in_the_folder_is_not_sent(
-    release: Release, exported: Path, changed: Path, hub: DatasetHub
-) -> None:
+def test_push_leaves_other_files(release: Release, exported: Path, changed: Path, hub: DatasetHub) -> None:
     (changed / "notes.txt").write_text("for me")
     (changed / "store" / f".release.tar.{'0' * 32}").write_bytes(b"half")
     push_release(changed, DEMO, True, "Release demo")
@@ -413,7 +409,7 @@ def test_another_release_of_the_name_is_not_mixed_up(exported: Path, tmp_path: P
         unpack_folder(exported, mine.store)
 
 
-def test_what_a_user_does_wrong(
+def test_push_and_pull_report_mistakes(
     exported: Path, hub: DatasetHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserInputError, match="ORGANISATION/NAME"):

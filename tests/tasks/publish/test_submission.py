@@ -42,7 +42,7 @@ def written(release: Release, path: Path, kind: Any = judged, card: Card = CARD,
 
 
 @pytest.mark.parametrize(("kind", "orders"), [(judged, "both"), (scored, "apart")])
-def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any, orders: str) -> None:
+def test_submission_made_is_in_order(release: Release, tmp_path: Path, kind: Any, orders: str) -> None:
     path = written(release, tmp_path / "one.json", kind)
     result = check_submission(path, release)
     assert result.submission.orders == orders
@@ -116,9 +116,7 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
         (lambda v: v.pop("card"), "card: is missing"),
     ],
 )  # fmt: skip
-def test_what_is_not_in_order_is_reported(
-    release: Release, tmp_path: Path, change: Change, said: str
-) -> None:
+def test_submission_with_a_mistake(release: Release, tmp_path: Path, change: Change, said: str) -> None:
     path = changed(written(release, tmp_path / "one.json"), change)
     with pytest.raises(UserInputError, match=said):
         check_submission(path, release)

@@ -32,7 +32,7 @@ def texts(figure: Figure) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)</text>", figure.svg.decode())
 
 
-@pytest.mark.parametrize("few", [1, 3, 15])
+@pytest.mark.parametrize("few", [1, 3, 5])
 def test_each_evaluator_has_a_dot_for_each_aspect(table: Table, matrix: Matrix, few: int) -> None:
     names = list(matrix.evaluators[:few])
     aspects = [row.aspect for row in matrix.rows]
@@ -64,9 +64,7 @@ def test_people_are_marks_and_have_no_row(table: Table, matrix: Matrix) -> None:
     assert len(places(alone, "dot")) == len(matrix.rows)
 
 
-def test_an_evaluator_without_answers_has_no_dot_and_no_accuracy_no_figure(
-    table: Table, matrix: Matrix
-) -> None:
+def test_figure_has_no_dot_for_an_evaluator_without_answers(table: Table, matrix: Matrix) -> None:
     names = list(matrix.evaluators[:2])
     rows = tuple({**row, "accuracy": None} if row["evaluator"] == names[0] else row for row in table.rows)
     assert names[0] not in texts(of(replace(table, rows=rows), names))

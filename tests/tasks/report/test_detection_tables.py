@@ -14,8 +14,8 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.rng import keyed_rng
 from tasks.report.accuracy import accuracy_table, matrix_of
 from tasks.report.detection_tables import detection_table
+from tasks.report.figures import figures_of
 from tasks.report.judged_release import JudgedRelease, load_judged_release, main_pairs
-from tasks.report.release_report import report_of
 from tests.tasks.publish.judging import Answers, build_wide, judged, scored
 
 
@@ -105,7 +105,8 @@ def test_accuracies_leave_controls_out(gathered: JudgedRelease) -> None:
     assert len(gathered.control_trials) == 60 * (2 * len(JUDGES) + 1)
     controls = {record.pair_id for record in gathered.release.pairs() if record.control}
     assert not controls & main_pairs(gathered.release)
-    assert "signal-detection" in report_of(gathered).figures
+    (figure,) = figures_of({"signal-detection": detection_table(gathered)}, [*gathered.names.values()])
+    assert figure.name == "signal-detection"
 
 
 def test_a_release_without_controls_has_the_shortcuts_alone(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+    monkeypatch.setattr("tasks.report.write.figures_of", lambda *_: [])
 
 
 def wrong_on(*films: int) -> Callable[..., str]:

@@ -7,9 +7,7 @@ import pytest
 from tasks.report.owned_folder import OwnedFolder
 
 
-def test_texts_of_a_report_have_no_secrets_and_pictures_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owned_folder_hides_secrets_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGES_API_KEY", "sk-of-a-page")
     owned = OwnedFolder(tmp_path / "report", "files.json")
     owned.write("index.html", b"<p>\xff sk-of-a-page</p>")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from storage_schemas.judgements import Judgement
+from tasks.report.figures import figures_of
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import ReleaseReport, report_of
 from tasks.report.write import write_report
@@ -43,7 +44,7 @@ def test_the_order_free_preference_is_right_where_all_answers_are_first(report: 
     assert every["brier"] == pytest.approx((0.1**2 + 0.6**2) / 2)
     bins = [(row["bin_low"], row["observed"]) for row in report.tables["calibration"].rows]
     assert bins == [(0.6, 0.0), (0.9, 1.0)]
-    assert "calibration" in report.figures
+    assert figures_of({"calibration": report.tables["calibration"]}, ["weighing"])
 
 
 def test_the_page_has_the_section_and_the_pairs(report: ReleaseReport, tmp_path: Path) -> None:

@@ -79,9 +79,7 @@ def test_values_are_as_printed(paper: dict[Place, PublishedValue]) -> None:
         assert paper[table, row, column].text == text
 
 
-def test_the_file_has_every_cell_of_the_tables_that_were_typed_a_second_time(
-    paper: dict[Place, PublishedValue],
-) -> None:
+def test_paper_file_has_every_cell_of_the_tables(paper: dict[Place, PublishedValue]) -> None:
     expected: dict[Place, str] = {}
     for table, name in (("2", "{}"), ("5", "clipscore?policy={}")):
         half = printed(f"table{table}", "plus_minus")
@@ -152,9 +150,7 @@ def test_no_answer_of_the_papers_own_is_not_reproduced(against_paper: Against) -
     assert int(narrow["pairs_needed"].replace(",", "")) > 100
 
 
-def test_the_margin_is_stated_and_can_be_another(
-    judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]
-) -> None:
+def test_margin_can_be_another(judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]) -> None:
     against = hold_against(read_published("paper"), judgements, matrix, tables, 0.02)
     accuracy = next(table for table in against.tables if table.name == "against-accuracy")
     assert "within ± 2 points" in accuracy.note
@@ -210,9 +206,7 @@ def test_an_evaluator_is_known_whatever_its_label(
     assert {what: held[what] for what in same} == same
 
 
-def test_people_who_answered_otherwise_are_not_compared(
-    judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]
-) -> None:
+def test_other_people_are_left(judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]) -> None:
     people: Any = SimpleNamespace(votes=[SimpleNamespace(protocol="rule strict, marked viewing, 5 votes")])
     own = replace(judgements, people=people)
     against = hold_against(read_published("paper"), own, matrix, tables)
@@ -226,7 +220,7 @@ def test_people_who_answered_otherwise_are_not_compared(
     assert "human" in {row["evaluator"] for row in accuracy.rows}
 
 
-def test_what_is_held_against_the_paper(against_paper: Against) -> None:
+def test_tables_held_against_the_paper(against_paper: Against) -> None:
     beside = against_paper.beside
     assert beside["gpt-5-video", "aesthetics"] == ("90.1±2.5", "0.0 (reproduced)")
     assert beside["clipscore", "mean of aspects"] == ("60.7", "0.0")
@@ -289,7 +283,7 @@ def write(folder: Path, rows: str, gives: str = "accuracy", columns: object = ("
         ("human = [1]", "accuracy", 7, ": columns have to be a list of names"),
     ],
 )
-def test_what_does_not_fit_is_one_line_and_not_compared(
+def test_misfit_is_one_line_and_left_out(
     tmp_path: Path, hold: Hold, rows_: str, gives: str, columns: object, line: str
 ) -> None:
     against = hold(write(tmp_path, rows_, gives, columns))
@@ -314,9 +308,7 @@ def test_a_mistake_leaves_the_rest(tmp_path: Path, hold: Hold) -> None:
     assert {row["evaluator"] for row in own.rows} == {"clipscore-ignore-max"}
 
 
-def test_a_mean_over_other_aspects_is_not_compared(
-    judgements: JudgedRelease, tables: dict[str, Table]
-) -> None:
+def test_mean_over_other_aspects_is_left_out(judgements: JudgedRelease, tables: dict[str, Table]) -> None:
     trials = tuple(one for one in judgements.trials if one.pair.aspect in ("color", "aesthetics"))
     part = replace(judgements, trials=trials, all_trials=trials)
     against = hold_against(read_published("paper"), part, matrix_of(part), tables)
@@ -368,7 +360,7 @@ def test_a_file_that_is_not_there_is_reported_with_what_to_write() -> None:
 
 @few
 @given(st.lists(st.tuples(st.floats(0, 100), st.none() | st.floats(0, 50)), min_size=10, max_size=10))
-def test_what_is_written_is_read(
+def test_published_file_is_read(
     tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[float, float | None]]
 ) -> None:
     texts = [f"{value:.3f}" + ("" if half is None else f"±{half:.2f}") for value, half in cells]

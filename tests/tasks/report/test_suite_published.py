@@ -96,9 +96,7 @@ def test_rows_of_the_other_tables(tmp_path: Path) -> None:
         (["rank"], "a = 1", "tables"),
     ],
 )
-def test_a_file_that_does_not_fit_ends_it(
-    tmp_path: Path, columns: list[str], rows: str, message: str
-) -> None:
+def test_file_that_does_not_fit_ends_it(tmp_path: Path, columns: list[str], rows: str, message: str) -> None:
     with pytest.raises(UserInputError, match=message):
         held(tmp_path, BOARD, columns, rows)
 

@@ -9,8 +9,8 @@ import pytest
 from storage_schemas.judgements import Order, Preferred
 from storage_schemas.pair import PairRecord
 from storage_schemas.rng import keyed_rng
+from tasks.report.figures import figures_of
 from tasks.report.judged_release import load_judged_release
-from tasks.report.release_report import report_of
 from tasks.report.threshold_tables import threshold_tables
 from tests.tasks.publish.judging import Answers, build_wide, judged
 
@@ -42,8 +42,8 @@ def test_thresholds_by_clips_with_points_curve_and_interval(tmp_path: Path) -> N
     for row in points.rows:
         assert row["low"] <= row["accuracy"] <= row["high"]
         assert row["fitted"] == pytest.approx(row["accuracy"], abs=0.15)
-    report = report_of(gathered)
-    assert b"<svg" in report.figures["psychometric-points"].svg
+    (figure,) = figures_of({points.name: points}, ["keen", "dull"])
+    assert (figure.name, b"<svg" in figure.svg) == ("psychometric-points", True)
 
 
 def test_release_of_one_severity_has_no_thresholds(tmp_path: Path) -> None:

@@ -48,10 +48,8 @@ def test_figures_show_how_far_words_move_a_judge_and_what_varies() -> None:
     assert [round(width / sum(widths), 3) for width in widths if width] == [0.5, 0.25, 0.25]
 
 
-def test_a_gap_to_a_published_value_is_held_against_other_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tasks.report.release_report.figures_of", lambda *_: [])
+def test_gap_to_a_published_value_names_wordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.report.write.figures_of", lambda *_: [])
     release = build_wide(tmp_path / "wide", 4)
 
     def right_on(films: int) -> list[PairRecord]:

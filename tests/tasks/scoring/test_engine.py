@@ -97,9 +97,7 @@ def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_a_limit_is_kept_and_the_next_run_continues(
-    paid: Harness, folder: Path, limit: dict[str, float], asked: int
-) -> None:
+def test_limit_ends_a_run_resumably(paid: Harness, folder: Path, limit: dict[str, float], asked: int) -> None:
     script = Script()
     work = paid.work(folder, script, limits=limits(**limit))
     paid.answer(work, paid.units(5))
@@ -113,9 +111,7 @@ def test_a_limit_is_kept_and_the_next_run_continues(
 
 
 @pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_answers_that_no_server_counted_cost_their_estimate(
-    paid: Harness, folder: Path, limit: dict[str, float], asked: int
-) -> None:
+def test_uncounted_answers_cost(paid: Harness, folder: Path, limit: dict[str, float], asked: int) -> None:
     script = Script(plan=lambda number: "uncounted")
     work = paid.work(folder, script, limits=limits(**limit))
     paid.answer(work, paid.units(5))
@@ -148,9 +144,7 @@ def test_equal_rejections_without_an_answer_end_the_run(paid: Harness, folder: P
         ({"limits": limits(usd=9), "prices": Prices()}, "model 'toy' has no price"),
     ],
 )
-def test_a_limit_that_holds_no_unit_or_lacks_a_price_is_told(
-    paid: Harness, folder: Path, given: dict[str, Any], said: str
-) -> None:
+def test_limit_too_small_or_unpriced(paid: Harness, folder: Path, given: dict[str, Any], said: str) -> None:
     script = Script(threads=4)
     work = paid.work(folder, script, **given)
     paid.answer(work, paid.units(2))
@@ -198,9 +192,7 @@ def test_the_prompt_maker_asks_again_for_all_that_failed(folder: Path) -> None:
 # -- what runs on the engine ---------------------------------------------------------------------------
 
 
-def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
-    kind: Harness, folder: Path
-) -> None:
+def test_faults_of_the_machine_are_tried_again_without_a_request(kind: Harness, folder: Path) -> None:
     script = Script(plan={0: "raises", 1: Failure.REFUSED}.get)
     work = kind.work(folder, script)
     kind.answer(work, kind.units(3))
@@ -222,7 +214,7 @@ def test_what_lies_with_the_machine_is_tried_again_the_rest_only_on_request(
         ("lacks", "weights are missing", "weights are missing"),
     ],
 )
-def test_what_stops_every_unit_leaves_them_without_rows(
+def test_stop_of_all_units_leaves_no_rows(
     kind: Harness, folder: Path, planned: Failure | str, said: str, unusable: str
 ) -> None:
     work = kind.work(folder, Script(plan={1: planned}.get), limits=limits(usd=9))
@@ -254,9 +246,7 @@ def test_threads_answer_at_once(kind: Harness, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("deaths", range(MAX_DEATHS + 1))
-def test_what_a_process_died_of_is_tried_alone_and_then_fails(
-    kind: Harness, folder: Path, deaths: int
-) -> None:
+def test_unit_that_kills_its_process_is_tried_alone(kind: Harness, folder: Path, deaths: int) -> None:
     script = Script(threads=4)
     work, units = kind.work(folder, script), kind.units(8)
     running = work.rows().running
@@ -387,7 +377,7 @@ def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Pat
     assert other.spending.counts()[NAME]["reserved_usd"] == 0
 
 
-def test_what_expires_is_left_and_handed_over_again(kind: Harness, folder: Path) -> None:
+def test_expired_units_are_handed_over_again(kind: Harness, folder: Path) -> None:
     provider = FakeProvider()
     provider.expired, provider.ready = True, {"key0"}
     script = Script(form=provider.form)

@@ -50,7 +50,7 @@ def opened(source: Made, aspect: str) -> Pair:
     return open_record(source.store, source.pair(aspect), "")
 
 
-def test_what_videos_share_is_computed_once(built: Made, tmp_path: Path) -> None:
+def test_features_shared_by_videos_are_computed_once(built: Made, tmp_path: Path) -> None:
     cache, feature = FeatureCache(tmp_path), Sums()
     needed = 0
     for aspect in ASPECTS:
@@ -115,7 +115,7 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["torn", "empty", "flipped", "of another feature"])
-def test_a_damaged_file_is_computed_again(
+def test_damaged_file_is_redone(
     how: str, built: Made, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     high = opened(built, "aesthetics").high
@@ -153,9 +153,7 @@ def test_rows_of_a_wrong_shape_are_refused() -> None:
         FeatureCache().compute_missing(FrameList([noise(0)]), [0], Wrong())
 
 
-def test_a_folder_that_cannot_be_written_costs_only_time(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_folder_without_rights_costs_only_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "features").write_text("in the way")
     side = FrameList([noise(n) for n in range(4)])
     result = FeatureCache(tmp_path / "features").compute_missing(side, range(4), Sums())

@@ -84,9 +84,7 @@ def handed_over(
 
 
 @each_provider
-def test_two_lost_hand_overs_are_told_apart_by_their_ids(
-    provider: str, server: BatchServer, records: BatchRecords
-) -> None:
+def test_lost_hand_overs_are_told_apart(provider: str, server: BatchServer, records: BatchRecords) -> None:
     keys = ("a1", "a2"), ("b1", "b2")
     for some in keys:
         service = handed_over(server, records, *some, killed=True)
@@ -103,9 +101,7 @@ def test_two_lost_hand_overs_are_told_apart_by_their_ids(
 
 
 @pytest.mark.parametrize("provider", ["anthropic"])
-def test_another_programs_batch_is_not_taken(
-    provider: str, server: BatchServer, records: BatchRecords
-) -> None:
+def test_other_programs_batch_stays(provider: str, server: BatchServer, records: BatchRecords) -> None:
     service = handed_over(server, BatchRecords(records.folder / "theirs"), "x1", "x2")
     with pytest.raises(Killed):
         records.hand_over(_Dying(Maker(), provider_of(server)), units("a1", "a2"))
@@ -123,9 +119,7 @@ BAD_LINES = ["null", '{"custom_id": nu', "[1, 2]", '{"response": {}}', '{"custom
 
 
 @each_provider
-def test_good_lines_are_kept_and_bad_ones_named(
-    provider: str, server: BatchServer, records: BatchRecords
-) -> None:
+def test_bad_lines_are_named_others_kept(provider: str, server: BatchServer, records: BatchRecords) -> None:
     service = handed_over(server, records, "a", "b")
     server.bad_lines = "\n".join([*BAD_LINES, ""])
     server.answer()
@@ -159,9 +153,7 @@ def test_errors_in_a_batch_are_of_the_same_kinds_as_live(
 
 
 @each_provider
-def test_403_in_a_batch_is_a_requests_unless_all_have_it(
-    provider: str, server: BatchServer, records: BatchRecords
-) -> None:
+def test_403_is_a_requests_unless_of_all(provider: str, server: BatchServer, records: BatchRecords) -> None:
     service = handed_over(server, records, "a", "b")
     for other, failure in (("bad", Failure.REFUSED), ("forbidden", Failure.NOT_ALLOWED)):
         server.batches["batch_0"].said.clear()

@@ -122,9 +122,7 @@ def test_entry_points_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_p
 # -- texts -------------------------------------------------------------------------------------------
 
 
-def test_a_packages_aspect_describes_itself_unless_a_folder_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_aspect_of_a_package_describes_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[3] / "docs" / "adding-an-aspect.md").read_text()
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
     assert code is not None

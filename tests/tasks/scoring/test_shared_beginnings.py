@@ -54,9 +54,7 @@ def user(request: ChatRequest) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", [VideoJudge, IntervalJudge])
-def test_requests_on_two_aspects_differ_in_their_last_text_alone(
-    kind: type[VideoJudge], videos: Videos
-) -> None:
+def test_requests_of_aspects_differ_in_the_last_text(kind: type[VideoJudge], videos: Videos) -> None:
     judge = kind("tiny", LAST, client("http://127.0.0.1:1/v1"), FeatureCache())
     one, other = (judge.make_request("a ball", *videos, aspect(name)) for name in ("color", "motion"))
     assert one.messages[0] == other.messages[0]
@@ -104,7 +102,7 @@ def test_anthropic_is_told_where_shared_beginnings_end(ends: tuple[int, ...], vi
     assert not judge.make_request("a ball", *videos, aspect("color")).shared_ends
 
 
-def test_what_requests_share_is_known_from_the_pairs() -> None:
+def test_shared_beginnings_are_known_from_the_pairs() -> None:
     own, release = OneSource(same=True).facts(), OneSource().facts()
     high, low = ({key for _, key in beginnings(own[0], order)} for order in ("high_first", "low_first"))
     assert shared_beginnings(own) == high | low
@@ -133,9 +131,7 @@ def test_requests_that_begin_alike_stand_together_and_wait_for_their_first(tmp_p
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
 @pytest.mark.parametrize("same", [False, True])
-def test_the_estimate_of_a_dry_run_has_the_cached_tokens_at_their_price(
-    provider: Any, same: bool, tmp_path: Path
-) -> None:
+def test_estimate_has_cached_tokens_at_their_price(provider: Any, same: bool, tmp_path: Path) -> None:
     pairs = OneSource(ASPECTS[:3], frames=10, same=same)
     with standing_in() as server:
         asked = (tmp_path / "store", server.url, f"{JUDGE}&layout=aspect-last", pairs, provider, PRICES)

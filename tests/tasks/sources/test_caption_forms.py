@@ -101,9 +101,7 @@ def test_another_form_is_refused_with_what_to_do(name: str, content: str | bytes
         ("none.tsv", "0\t7.5\tA red boat, on <the> beach.\n"),
     ],
 )
-def test_a_table_with_another_first_line_is_refused_with_the_command_that_converts_it(
-    name: str, content: str, tmp_path: Path
-) -> None:
+def test_table_with_another_head_names_the_converter(name: str, content: str, tmp_path: Path) -> None:
     with pytest.raises(SetAside) as caught:
         parse_captions(content.encode(), name)
     command = re.search("`(.*)`", caught.value.message)
@@ -141,9 +139,7 @@ def found(root: Path, video: str, *captions: str) -> str:
         ("cafe\u0301.mp4", ["cafe\u0301.jsonl", "caf\u00e9.jsonl"]),
     ],
 )
-def test_captions_are_found_whatever_the_case_of_the_ending_and_the_form_of_the_name(
-    tmp_path: Path, video: str, captions: list[str]
-) -> None:
+def test_captions_are_found_in_any_form_of_a_name(tmp_path: Path, video: str, captions: list[str]) -> None:
     assert found(tmp_path, video, *captions) == captions[0]
 
 

@@ -241,7 +241,7 @@ LICENCES = "licences.jsonl"
         ),
     ],
 )
-def test_a_mistake_in_licences_or_categories_stops_everything(
+def test_licences_with_a_mistake(
     tmp_path: Path, name: str, content: str | bytes | None, message: str
 ) -> None:
     write_video(tmp_path, "a.mp4")
@@ -306,9 +306,7 @@ def test_a_known_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert [call.args[0].name for call in counted.call_args_list] == ["a.mp4", "b.mp4", "b.mp4", "c.mp4"]
 
 
-def test_a_damaged_cache_or_one_that_cannot_be_written_costs_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_cache_damaged_or_read_only_costs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root, cache = tmp_path / "in", tmp_path / "cache"
     write_video(root, "a.mp4")
     first = scan(root, cache=cache)

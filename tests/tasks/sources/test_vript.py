@@ -210,7 +210,7 @@ def test_times_that_no_number_holds_cost_their_own_source_only(layout: Layout, t
 
 
 @pytest.mark.parametrize("problem", [ValueError("x"), OverflowError("x"), RecursionError("x")])
-def test_whatever_a_source_makes_go_wrong_stays_with_it(
+def test_source_errors_stay_with_it(
     layout: Layout, problem: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout.add("bad")

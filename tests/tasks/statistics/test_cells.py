@@ -37,9 +37,7 @@ def test_first_in_one_order_and_silence_in_the_other_is_not_accuracy() -> None:
 @pytest.mark.parametrize(
     ("policy", "accuracy", "coverage"), [("ignored", 14 / 15, 15 / 20), ("half", 0.825, 1), ("wrong", 0.7, 1)]
 )
-def test_who_fails_on_the_hard_pairs_is_not_better(
-    policy: FailurePolicy, accuracy: float, coverage: float
-) -> None:
+def test_failures_on_hard_pairs_do_not_help(policy: FailurePolicy, accuracy: float, coverage: float) -> None:
     trials = scored(["right"] * 14 + ["wrong"] + ["failed"] * 5)
     cell = cell_of(failures_count(trials, policy))
     assert (cell.accuracy, cell.coverage) == (pytest.approx(accuracy), coverage)

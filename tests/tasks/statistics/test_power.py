@@ -41,9 +41,7 @@ def test_same_pairs_need_fewer_than_different_ones() -> None:
 
 @few
 @given(st.integers(5, 5000), st.floats(0.05, 1), st.integers(1, 12) | st.integers(1, 5000))
-def test_the_number_of_pairs_that_shows_a_difference(
-    pairs: int, discordant: float, against_chance: int
-) -> None:
+def test_pairs_needed_to_show_a_difference(pairs: int, discordant: float, against_chance: int) -> None:
     def needed(accuracy: float) -> float:
         spread = 1.959964 * 0.5 + 0.841621 * math.sqrt(accuracy * (1 - accuracy))
         return (spread / (accuracy - 0.5)) ** 2
@@ -62,7 +60,7 @@ def test_the_number_of_pairs_that_shows_a_difference(
         assert needed(alone) == pytest.approx(against_chance, rel=1e-4)
 
 
-def test_what_cannot_be_shown_or_makes_no_sense() -> None:
+def test_power_refuses_what_makes_no_sense() -> None:
     assert accuracy_shown(3) is difference_shown(2, 0.3) is difference_shown(100, 0.0) is None
     with pytest.raises(ValueError, match="no difference"):
         pairs_for_two_evaluators(0.0, 0.5)

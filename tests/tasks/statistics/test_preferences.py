@@ -58,9 +58,7 @@ def test_brier_and_accuracies_by_hand() -> None:
 
 @few
 @given(st.lists(st.tuples(shares, shares), min_size=1, max_size=20), st.floats(-0.3, 0.3))
-def test_a_bias_to_the_first_place_leaves_the_order_free_preference(
-    given_: list[tuple[float, float]], bias: float
-) -> None:
+def test_order_free_preference_has_no_bias(given_: list[tuple[float, float]], bias: float) -> None:
     def means(shift: float) -> list[float]:
         moved = [(high + shift, low + shift) for high, low in given_]
         return [one.mean for one in pair_preferences(preferring(*moved))]

@@ -48,7 +48,7 @@ def answers(letters: str) -> Answers:
 
 @few
 @given(SPELLED, st.data())
-def test_a_majority_is_the_mean_over_all_sets_and_a_flip_over_all_pairs_of_answers(
+def test_majority_and_flip_are_means_over_sets_and_pairs_of_answers(
     letters: str, data: st.DataObject
 ) -> None:
     k = data.draw(st.integers(1, len(letters)))

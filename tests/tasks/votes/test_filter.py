@@ -36,10 +36,7 @@ from tests.tasks.votes.voting import decision, vote, votes_on
 PAPER = FilterRule()
 ratings = st.lists(st.sampled_from(("A", "B", "C")), max_size=9)
 rules = st.builds(
-    FilterRule,
-    workers_per_pair=st.integers(1, 6),
-    most_c=st.integers(0, 2),
-    least_lead=st.integers(-1, 3),
+    FilterRule, workers_per_pair=st.integers(1, 6), most_c=st.integers(0, 2), least_lead=st.integers(-1, 3)
 )
 
 
@@ -96,9 +93,7 @@ def test_order_does_not_matter_and_more_a_never_loses_a_pair(
 @pytest.mark.parametrize(
     ("usual", "least", "most"), [(1, 1, 3), (2, 2, 4), (3, 2, 5), (4, 2, 6), (5, 3, 7), (9, 7, 11)]
 )
-def test_a_clear_pair_needs_two_fewer_and_an_unclear_one_gets_two_more(
-    usual: int, least: int, most: int
-) -> None:
+def test_clear_pair_needs_two_fewer_and_an_unclear_one_two_more(usual: int, least: int, most: int) -> None:
     assert (least_votes(usual), most_votes(usual)) == (least, most)
     assert enough(least, 0.99, usual)
     assert enough(least, 0.01, usual)

@@ -52,7 +52,7 @@ def test_a_careful_worker_has_no_flag() -> None:
     assert quality([]) == []
 
 
-def test_who_is_always_among_the_fastest_tenth_is_flagged() -> None:
+def test_worker_always_among_the_fastest_is_flagged() -> None:
     # 6 of 60 tasks are a tenth
     worker = odd(but(campaign(total_s=100.0), "odd", range(0, PAIRS, 2), total_s=8.0))
     assert (worker.timed, worker.fast, worker.flags) == (PAIRS, 6, (Flag.FAST,))
@@ -96,7 +96,7 @@ def test_failed_checks_count_towards_careless() -> None:
     assert not any(Flag.CARELESS in flags for flags in evidence(checks, "odd", QualityRule()).values())
 
 
-def test_who_says_c_where_all_others_say_a_is_flagged() -> None:
+def test_worker_who_says_c_where_others_say_a_is_flagged() -> None:
     worker = odd(campaign(rating="C"))
     assert (worker.easy, worker.disagreed, worker.flags) == (PAIRS, PAIRS, (Flag.DISAGREES,))
     # B is only one step away
@@ -112,7 +112,7 @@ def test_who_says_c_where_all_others_say_a_is_flagged() -> None:
         assert odd(but(campaign(), "odd", range(count), rating="C")).flags == flags
 
 
-def test_who_is_wrong_where_most_are_right_is_flagged() -> None:
+def test_worker_wrong_where_most_are_right_is_flagged() -> None:
     worker = odd(campaign(preferred="low"))
     assert (worker.solvable, worker.solved, worker.accuracy) == (PAIRS, 0, 0.0)
     assert worker.flags == (Flag.INACCURATE,)
@@ -196,9 +196,7 @@ def test_a_gold_pair_that_everybody_had_is_added_up_once(monkeypatch: pytest.Mon
         (5, {}, False),
     ],
 )
-def test_fast_tasks_flag_from_their_number_and_share_on(
-    fast: int, rule: dict[str, Any], flagged: bool
-) -> None:
+def test_fast_tasks_flag_from_number_and_share_on(fast: int, rule: dict[str, Any], flagged: bool) -> None:
     worker = odd(but(campaign(), "odd", range(fast), total_s=8.0), QualityRule(**rule))
     assert (worker.fast, worker.flags) == (fast, (Flag.FAST,) if flagged else ())
 
@@ -221,9 +219,7 @@ def test_tasks_are_timed_from_twenty_of_an_aspect_on() -> None:
         (2, {"disagrees_times": 2, "disagrees_of": 0.1}, True),
     ],
 )
-def test_disagreements_flag_from_their_number_and_share_on(
-    wrong: int, rule: dict[str, Any], flagged: bool
-) -> None:
+def test_disagreements_flag_from_number_and_share(wrong: int, rule: dict[str, Any], flagged: bool) -> None:
     worker = odd(but(campaign(), "odd", range(wrong), rating="C"), QualityRule(**rule))
     assert (worker.easy, worker.disagreed, worker.flags) == (
         PAIRS, wrong, (Flag.DISAGREES,) if flagged else ()
@@ -254,9 +250,7 @@ def test_a_pair_is_easy_with_just_enough_votes_and_just_enough_agreement() -> No
         ("hhhl", {"most_reach": 0.75}, 1),
     ],
 )
-def test_a_task_is_solvable_if_enough_others_solve_it(
-    others: str, rule: dict[str, Any], solvable: int
-) -> None:
+def test_task_is_solvable_if_enough_solve_it(others: str, rule: dict[str, Any], solvable: int) -> None:
     sides = {"h": "high", "l": "low"}
     votes = [vote("film/1", f"w{n}", preferred=sides[side]) for n, side in enumerate(others)]
     for own in ("high", "low"):
@@ -268,9 +262,7 @@ def test_a_task_is_solvable_if_enough_others_solve_it(
 @pytest.mark.parametrize(
     ("solved", "tasks", "flagged"), [(2, 10, True), (3, 10, False), (0, 9, False), (3, 15, True)]
 )
-def test_low_accuracy_flags_at_the_threshold_and_from_enough_tasks_on(
-    solved: int, tasks: int, flagged: bool
-) -> None:
+def test_low_accuracy_flags_at_threshold_from_enough_tasks_on(solved: int, tasks: int, flagged: bool) -> None:
     gold = [
         vote(f"film/{n}", "odd", preferred="high" if n < solved else "low", gold=True) for n in range(tasks)
     ]
@@ -311,7 +303,7 @@ def test_workers_are_in_the_order_of_review_flags_and_votes() -> None:
     assert [one.worker for one in quality(some)] == ["odd", "busy", *GOOD, "a", "b"]
 
 
-def test_of_two_votes_on_a_pair_the_first_counts() -> None:
+def test_first_of_two_votes_on_a_pair_counts() -> None:
     twice = [vote("film/1", "odd", "A", vote_id="1"), vote("film/1", "odd", "C", vote_id="2")]
     assert odd(twice).votes == 1
     assert set(evidence(twice, "odd", QualityRule())) == {"1"}
@@ -335,7 +327,7 @@ def test_rules_are_named_or_read_from_a_file(tmp_path: Path) -> None:
         find_quality_rule(str(tmp_path / "missing.toml"))
 
 
-def test_nobody_is_right_or_wrong_on_a_control() -> None:
+def test_control_makes_none_right_or_wrong() -> None:
     votes = campaign(preferred="low", rating="A")
     pair = odd(votes)
     control = odd([one.model_copy(update={"control": True}) for one in votes])

@@ -50,13 +50,9 @@ def add_worker_pages(app: FastAPI) -> None:
     @app.get("/c/{name}/workers")
     def workers(request: Request, name: str, show: str = "", first: int = 0) -> Response:
         campaign = views.campaign(name)
-        if campaign.kind == "ratings":
-            state = views.ratings(campaign)
-            return page(
-                request, "raters", f"Workers of {name}", campaign=campaign, here="Workers", state=state
-            )
         data = views.workers(campaign, show if show in FILTERS else "", first)
-        return page(request, "workers", f"Workers of {name}", campaign=campaign, here="Workers", **data)
+        kind = "raters" if campaign.kind == "ratings" else "workers"
+        return page(request, kind, f"Workers of {name}", campaign=campaign, here="Workers", **data)
 
     @app.get("/c/{name}/workers/{worker}")
     def review(request: Request, name: str, worker: str, order: str = "", recorded: str = "") -> Response:
@@ -255,10 +251,6 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/c/{name}")
     def dashboard(request: Request, name: str) -> Response:
         campaign = views.campaign(name)
-        if campaign.kind == "ratings":
-            state = views.ratings(campaign)
-            title = f"Progress of {name}"
-            return page(request, "ratings_dashboard", title, campaign=campaign, here="Progress", state=state)
         data = views.progress(campaign)
         return page(request, "dashboard", f"Progress of {name}", campaign=campaign, here="Progress", **data)
 

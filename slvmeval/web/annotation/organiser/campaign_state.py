@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from typing import Any
 
 from storage_schemas.votes import Decision, Standing, Vote
 from tasks.annotation.campaign import Campaign
@@ -20,6 +21,7 @@ from tasks.annotation.desk.extras import ExtraKind, pay_of
 from tasks.annotation.desk.organiser import TaskProgress, WorkerProgress
 from tasks.annotation.desk.refusals import RefusalReason as R
 from tasks.annotation.progress import CampaignProgress, campaign_progress
+from tasks.annotation.rating_task import AnyAnswer
 from tasks.votes.agreement import ALL, VoteAgreement, agreement
 from tasks.votes.filter import FilterRule, counting, standings
 from tasks.votes.quality import QualityRule, WorkerQuality, quality
@@ -119,7 +121,7 @@ REFUSED = {
     R.EXPIRED: ("A late answer", "the lease expired and others answered; a longer lease may help"),
     R.NOT_LOOKED: ("A preference before both videos were played", "haste, or cheating"),
     R.NO_PREFERENCE: ("A rating before the preference", "cheating"),
-    R.NOT_SEEN: ("A segment that was not played", "haste, or cheating"),
+    R.NOT_SEEN: ("A segment or video that was not played", "haste, or cheating"),
     R.NOT_CONFIRMED: ("A rating before every segment was confirmed", "haste, or cheating"),
     R.OTHER_ANSWER: ("A second, different answer", "two tabs"),
     R.BAD_VALUE: ("A value that our pages never send", "cheating"),
@@ -203,28 +205,55 @@ class Trouble:
 
 @dataclass(frozen=True)
 class CampaignState:
-    """The complete state. `agreement` is by aspect, `overall` over all; None without a counted vote."""
+    """What the states of both kinds of campaigns have.
+
+    Parameters
+    ----------
+    alphas
+        Krippendorff's α by aspect or dimension; None where nothing can be compared.
+    """
 
     campaign: Campaign
     progress: CampaignProgress
-    agreement: dict[str, VoteAgreement]
-    overall: VoteAgreement | None
+    alphas: Mapping[str, float | None]
     people: WorkerCounts
     trouble: tuple[Trouble, ...]
 
     @property
     def still_hours(self) -> int:
-        """Hours without a vote, if the campaign is stalled and votes are still needed; else 0."""
+        """Hours without an answer, if the campaign is stalled and answers are still needed; else 0."""
         last = self.progress.last_vote
         if self.progress.done or last is None:
             return 0
         hours = (self.progress.at - last).total_seconds() / 3600
         return int(hours) if hours >= STILL_AFTER_HOURS else 0
 
+    @property
+    def lines(self) -> list[str]:
+        """What only this kind of campaign has, in words."""
+        return []
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What only this kind of campaign has, for JSON."""
+        return {}
+
+
+@dataclass(frozen=True)
+class PairState(CampaignState):
+    """The state of a campaign of pairs; `overall` is the agreement over all, None without a counted vote."""
+
+    overall: VoteAgreement | None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """How often the better video was preferred."""
+        return {"right": None if self.overall is None else self.overall.right}
+
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts read about one campaign."""
+    """The facts read about one campaign; votes are on pairs only."""
 
     campaign: Campaign
     tasks: Sequence[TaskProgress]
@@ -234,46 +263,69 @@ class Facts:
     tallies: Tallies
 
 
-def campaign_state(
+def read_facts(desk: Desk, campaign: Campaign, reading: Reading) -> Facts:
+    """Return the current facts about a campaign."""
+    votes, tallies = reading.renewed()
+    name = campaign.name
+    progress, workers = desk.organiser.progress(name), desk.organiser.workers(name)
+    return Facts(campaign, progress, votes, desk.decisions.read(name), workers, tallies)
+
+
+def pair_state(
     facts: Facts,
     now: datetime,
-    *,
     rate: float | None = None,
     zone: tzinfo | None = None,
     agreed: Sequence[VoteAgreement] | None = None,
     judged: Sequence[WorkerQuality] | None = None,
-) -> CampaignState:
-    """Return a campaign's state.
+) -> PairState:
+    """Return the state of a campaign of pairs; parameters as of :func:`common_state`.
 
     Parameters
     ----------
+    agreed, judged
+        Results of `agreed_of` and `judged_of`, if already known.
+    """
+    rows = agreed_of(facts) if agreed is None else agreed
+    workers = judged_of(facts) if judged is None else judged
+    to_review = sum(one.review for one in workers)
+    return PairState(
+        **common_state(facts, facts.votes, to_review, now, rate, zone),
+        alphas={"" if row.aspect == ALL else row.aspect: row.ratings.alpha for row in rows},
+        overall=next((row for row in rows if row.aspect == ALL), None),
+    )
+
+
+def common_state(
+    facts: Facts,
+    answers: Sequence[AnyAnswer],
+    to_review: int,
+    now: datetime,
+    rate: float | None,
+    zone: tzinfo | None,
+) -> dict[str, Any]:
+    """Return the values that the states of both kinds of campaigns have.
+
+    Parameters
+    ----------
+    answers
+        All votes, or all ratings.
+    to_review
+        Number of workers whom somebody should review.
     now
         The time, UTC.
     rate
         Pay per task; by default what the campaign pays.
     zone
         Time zone of days; this machine's by default.
-    agreed, judged
-        Results of `agreed_of` and `judged_of`, if already known.
     """
-    rows = agreed_of(facts) if agreed is None else agreed
-    workers = judged_of(facts) if judged is None else judged
-    return CampaignState(
-        campaign=facts.campaign,
-        progress=campaign_progress(
-            facts.campaign,
-            facts.tasks,
-            facts.votes,
-            now,
-            rate,
-            zone,
-            sum(pay_of(one.extras) for one in facts.workers),
-        ),
-        agreement={row.aspect: row for row in rows if row.aspect != ALL},
-        overall=next((row for row in rows if row.aspect == ALL), None),
-        people=_people(facts, workers),
-        trouble=troubles(facts.tallies.counts),
-    )
+    extras = sum(pay_of(one.extras) for one in facts.workers)
+    return {
+        "campaign": facts.campaign,
+        "progress": campaign_progress(facts.campaign, facts.tasks, answers, now, rate, zone, extras),
+        "people": _people(facts, len({one.worker for one in answers}), to_review),
+        "trouble": troubles(facts.tallies.counts),
+    }
 
 
 def agreed_of(facts: Facts) -> list[VoteAgreement]:
@@ -288,17 +340,17 @@ def judged_of(facts: Facts) -> list[WorkerQuality]:
     return quality(facts.votes, facts.decisions, QualityRule(name=facts.campaign.rule))
 
 
-def _people(facts: Facts, judged: Sequence[WorkerQuality]) -> WorkerCounts:
+def _people(facts: Facts, answered: int, to_review: int) -> WorkerCounts:
     latest = [row.decision for row in standings(facts.decisions).values()]
     paid = Counter(kind for one in facts.workers for kind in {extra.kind for extra in one.extras})
     return WorkerCounts(
         entered=len(facts.workers),
         consented=sum(bool(one.consented_at) for one in facts.workers),
-        answered=len(judged),
+        answered=answered,
         finished=sum(bool(one.finished_at) for one in facts.workers),
         excluded=latest.count(Standing.EXCLUDED),
         cleared=latest.count(Standing.CLEARED),
-        to_review=sum(one.review for one in judged),
+        to_review=to_review,
         understood=sum(one.check == "passed" for one in facts.workers),
         screened_out=sum(one.check == "failed" for one in facts.workers),
         trained=paid[ExtraKind.TRAINING],

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request
 from itsdangerous import BadData, URLSafeSerializer
@@ -17,7 +16,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from slvmeval.web.annotation.organiser.login import OwnForm, session_of
 from slvmeval.web.annotation.organiser.pages import ROOT, page
 from slvmeval.web.annotation.organiser.rating_state import to_check
-from slvmeval.web.annotation.organiser.views import PAGE, Views
+from slvmeval.web.annotation.organiser.views import Views, paged
 from storage_schemas.errors import UserInputError
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.ratings import MAX_CHECK_NOTE_LENGTH, Verdict
@@ -56,9 +55,23 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
             return None
         return more if (kind, owner, of_task) == (what, session_of(request).csrf, task) else None
 
-    def check_view(request: Request, campaign: Campaign, task: str, **data: Any) -> Response:
-        started = signed(request, "started", task, clock().timestamp())
-        return _check_page(request, views, campaign, task, started=started, **data)
+    def check_view(
+        request: Request, campaign: Campaign, task: str, status: int = 200, **data: str
+    ) -> Response:
+        rated = views.rated(campaign, task)
+        return page(
+            request,
+            "check",
+            "Check",
+            campaign=campaign,
+            here="Checks",
+            status=status,
+            rated=rated,
+            guide=campaign.guide(rated.task.dimension, campaign.languages[0]),
+            started=signed(request, "started", task, clock().timestamp()),
+            longest_note=MAX_CHECK_NOTE_LENGTH,
+            **{"done": "", "problem": "", "note": "", "seen": "", **data},
+        )
 
     def of_ratings(name: str) -> Campaign:
         campaign = views.campaign(name)
@@ -71,21 +84,15 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
         campaign = of_ratings(name)
         rated = views.rated_tasks(campaign)
         show = show if show in SHOWN else "open"
-        rows = to_check(rated, show)
-        first = max(0, min(first, len(rows) - 1))
         return page(
             request,
             "checks",
             f"Checks of {name}",
             campaign=campaign,
             here="Checks",
-            rows=rows[first : first + PAGE],
             counts={kind: len(to_check(rated, kind)) for kind in SHOWN},
             show=show,
-            first=first,
-            total=len(rows),
-            after=first + PAGE if first + PAGE < len(rows) else None,
-            before=max(0, first - PAGE) if first else None,
+            **paged(to_check(rated, show), first),
         )
 
     @app.get("/c/{name}/checks/{task}")
@@ -147,35 +154,3 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
             raise UserInputError("the video is missing: run `slvmeval annotate publish-ratings` again")
         headers = {"Cache-Control": "private, max-age=3600"}
         return FileResponse(path, media_type="video/mp4", headers=headers)
-
-
-def _check_page(
-    request: Request,
-    views: Views,
-    campaign: Campaign,
-    task: str,
-    *,
-    done: str = "",
-    problem: str = "",
-    note: str = "",
-    seen: str = "",
-    started: str = "",
-    status: int = 200,
-) -> Response:
-    rated = views.rated(campaign, task)
-    return page(
-        request,
-        "check",
-        "Check",
-        campaign=campaign,
-        here="Checks",
-        status=status,
-        rated=rated,
-        guide=campaign.guide(rated.task.dimension, campaign.languages[0]),
-        done=done,
-        problem=problem,
-        note=note,
-        seen=seen,
-        started=started,
-        longest_note=MAX_CHECK_NOTE_LENGTH,
-    )

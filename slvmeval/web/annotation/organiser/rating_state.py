@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, tzinfo
 from statistics import median
+from typing import Any
 
-from storage_schemas.votes import Decision
+from slvmeval.web.annotation.organiser.campaign_state import (
+    CampaignState,
+    Facts,
+    Reading,
+    common_state,
+    pair_state,
+    read_facts,
+)
+from slvmeval.web.annotation.organiser.worker_record import PersonRow, PersonView, known, told
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.desk import Desk
-from tasks.annotation.desk.extras import pay_of
 from tasks.annotation.desk.organiser import WorkerProgress
 from tasks.annotation.desk.ratings import Check, CheckedRating, Verdict
-from tasks.annotation.progress import CampaignProgress, campaign_progress
 from tasks.annotation.rating_task import RatingTask, VideoRating
 from tasks.statistics.krippendorff import RaterAnswer, alpha_of
 
@@ -38,16 +45,14 @@ class RatedTask:
         return max(values) - min(values) if values else 0
 
 
-@dataclass(frozen=True)
-class RaterRow:
+@dataclass(frozen=True, kw_only=True)
+class RaterRow(PersonRow):
     """One rater.
 
     Parameters
     ----------
-    worker, platform, language, entered_at, standing
-        As the desk knows them; `standing` is ``excluded``, ``cleared`` or empty.
-    ratings, open
-        Ratings that count, and tasks that are open now.
+    ratings
+        Ratings that count.
     apart
         Mean distance between a rating and the mean of the others' of the same task, in levels; None if nobody
         else rated the same.
@@ -59,78 +64,74 @@ class RaterRow:
         Median of a task's duration over that of its video; None without a rating.
     sent_back
         Ratings that a checker sent back.
-    last
-        When the newest rating was given; empty without one.
     """
 
-    worker: str
-    platform: str
-    language: str
-    entered_at: str
-    standing: str
     ratings: int
-    open: int
     apart: float | None
     shift: float | None
     used: tuple[tuple[int, int], ...]
     time_share: float | None
     sent_back: int
-    last: str
-
-    @property
-    def listed(self) -> bool:
-        """Nobody is listed by a rule: a person looks at the numbers."""
-        return False
 
 
 @dataclass(frozen=True)
-class RatingState:
+class RatingState(CampaignState):
     """The state of a campaign of ratings.
 
     Parameters
     ----------
-    alphas
-        Krippendorff's α, ordinal, among raters by dimension; None where nothing can be compared.
     tasks
         All tasks with their ratings.
     unchecked
         Ratings that nobody has confirmed.
     sent_back
         Ratings that were sent back, ever.
-    consented
-        People who take part.
     """
 
-    campaign: Campaign
-    progress: CampaignProgress
-    alphas: Mapping[str, float | None]
     tasks: tuple[RatedTask, ...]
     raters: tuple[RaterRow, ...]
     unchecked: int
     sent_back: int
-    consented: int
+
+    @property
+    def lines(self) -> list[str]:
+        """Raters and checks in words."""
+        most = self.campaign.most_workers
+        return [
+            f"raters: {self.people.consented}{f' of {most}' if most else ''} take part",
+            f"checks: {self.unchecked} ratings are not confirmed, {self.sent_back} were sent back",
+        ]
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Raters and checks for JSON."""
+        raters = [asdict(row) for row in self.raters]
+        return {"unchecked": self.unchecked, "sent_back": self.sent_back, "raters": raters}
 
 
 def rating_state(
-    desk: Desk, campaign: Campaign, now: datetime, rate: float | None = None, zone: tzinfo | None = None
+    desk: Desk, facts: Facts, now: datetime, rate: float | None = None, zone: tzinfo | None = None
 ) -> RatingState:
-    """Return a campaign's state; parameters as of :func:`campaign_state`."""
-    name = campaign.name
+    """Return the state of a campaign of ratings; parameters as of :func:`common_state`."""
+    name = facts.campaign.name
     ratings, checks = desk.ratings.read(name), desk.ratings.checks(name)
-    tasks = desk.campaigns.rating_tasks(name)
-    workers = desk.organiser.workers(name)
-    values = [one.given for one in ratings]
-    extras = sum(pay_of(one.extras) for one in workers)
+    tasks, values = desk.campaigns.rating_tasks(name), [one.given for one in ratings]
     return RatingState(
-        campaign=campaign,
-        progress=campaign_progress(campaign, desk.organiser.progress(name), values, now, rate, zone, extras),
+        **common_state(facts, values, 0, now, rate, zone),
         alphas=_alphas(tasks, values),
         tasks=rated_tasks(tasks, ratings),
-        raters=tuple(rater_rows(workers, values, checks)),
+        raters=tuple(rater_rows(facts.workers, values, checks)),
         unchecked=sum(not one.confirmed for one in ratings),
         sent_back=sum(one.verdict is Verdict.SENT_BACK for one in checks),
-        consented=sum(bool(one.consented_at) for one in workers),
     )
+
+
+def read_state(desk: Desk, campaign: Campaign, now: datetime, rate: float | None = None) -> CampaignState:
+    """Return the state of a campaign of either kind."""
+    facts = read_facts(desk, campaign, Reading(desk, campaign.name))
+    if campaign.kind == "ratings":
+        return rating_state(desk, facts, now, rate)
+    return pair_state(facts, now, rate)
 
 
 def rated_tasks(tasks: Sequence[RatingTask], ratings: Sequence[CheckedRating]) -> tuple[RatedTask, ...]:
@@ -185,13 +186,8 @@ def _rater(
         used[one.rating] += 1
     times = [one.total_s / one.pair_duration_s for one in mine if one.pair_duration_s > 0]
     return RaterRow(
-        worker=worker.worker,
-        platform=worker.platform,
-        language=worker.language,
-        entered_at=worker.entered_at,
-        standing=worker.standing,
+        **known(worker),
         ratings=len(mine),
-        open=worker.open,
         apart=sum(map(abs, shifts)) / len(shifts) if shifts else None,
         shift=sum(shifts) / len(shifts) if shifts else None,
         used=tuple(sorted(used.items())),
@@ -211,15 +207,14 @@ class RatingBeside:
 
 
 @dataclass(frozen=True)
-class RaterView:
-    """The data of a rater's page; decisions, newest first, and ratings, newest first."""
+class RaterView(PersonView):
+    """The data of a rater's page; the newest rating is the first."""
 
     row: RaterRow
-    ratings: tuple[RatingBeside, ...]
-    decisions: tuple[Decision, ...]
+    votes: tuple[RatingBeside, ...]
 
 
-def rater_view(state: RatingState, row: RaterRow, decisions: Sequence[Decision]) -> RaterView:
+def rater_view(facts: Facts, state: RatingState, row: RaterRow) -> RaterView:
     """Return the data of a rater's page."""
     beside = [
         RatingBeside(
@@ -231,11 +226,8 @@ def rater_view(state: RatingState, row: RaterRow, decisions: Sequence[Decision])
         for one in rated.ratings
         if one.given.worker == row.worker
     ]
-    return RaterView(
-        row,
-        tuple(sorted(beside, key=lambda one: one.rating.given.at, reverse=True)),
-        tuple(one for one in reversed(decisions) if one.worker == row.worker),
-    )
+    votes = tuple(sorted(beside, key=lambda one: one.rating.given.at, reverse=True))
+    return RaterView(row=row, votes=votes, **told(facts, row.worker))
 
 
 def to_check(tasks: Iterable[RatedTask], show: str) -> list[RatedTask]:

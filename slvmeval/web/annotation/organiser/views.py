@@ -14,18 +14,25 @@ from slvmeval.web.annotation.organiser.campaign_state import (
     Facts,
     Reading,
     agreed_of,
-    campaign_state,
     judged_of,
+    pair_state,
+    read_facts,
 )
 from slvmeval.web.annotation.organiser.rating_state import (
     RatedTask,
-    RaterView,
+    RaterRow,
     RatingState,
     rated_tasks,
     rater_view,
     rating_state,
 )
-from slvmeval.web.annotation.organiser.worker_record import WorkerRow, WorkerView, worker_rows, worker_view
+from slvmeval.web.annotation.organiser.worker_record import (
+    PersonRow,
+    PersonView,
+    WorkerRow,
+    worker_rows,
+    worker_view,
+)
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
 from storage_schemas.votes import Decision, Standing, VotesStore
@@ -46,6 +53,18 @@ _TRANSLATED_S = 60.0
 T = TypeVar("T")
 #: Rows on one page.
 PAGE = 100
+
+
+def paged(rows: Sequence[Any], first: int) -> dict[str, Any]:
+    """Return some rows from `first` on, for the template that has links to those before and after."""
+    first = max(0, min(first, len(rows) - 1))
+    return {
+        "rows": rows[first : first + PAGE],
+        "total": len(rows),
+        "first": first,
+        "before": max(0, first - PAGE) if first else None,
+        "after": first + PAGE if first + PAGE < len(rows) else None,
+    }
 
 
 class Views:
@@ -89,10 +108,12 @@ class Views:
     def progress(self, campaign: Campaign) -> dict[str, Any]:
         """Return the dashboard's data."""
         facts = self._facts(campaign)
+        if campaign.kind == "ratings":
+            return {"state": self._ratings(facts), "untranslated": ""}
         agreed = self._cached("agreement", facts, _AGREEMENT_S, agreed_of)
         judged = self._judged(facts)
         return {
-            "state": campaign_state(facts, self._clock(), zone=self.zone, agreed=agreed, judged=judged),
+            "state": pair_state(facts, self._clock(), zone=self.zone, agreed=agreed, judged=judged),
             "untranslated": self._cached("untranslated", facts, _TRANSLATED_S, self._untranslated),
         }
 
@@ -100,26 +121,15 @@ class Views:
         return untranslated(facts.campaign, self._desk.campaigns.tasks(facts.campaign.name))
 
     def workers(self, campaign: Campaign, show: str, first: int) -> dict[str, Any]:
-        """Return a page of the list of workers; `show` is a kind of `WorkerRow`, or empty for all."""
-        facts = self._facts(campaign)
-        rows = worker_rows(facts, self._judged(facts), self._alphas(facts))
-        counts = Counter(kind for row in rows for kind in row.kinds)
+        """Return a page of the list of workers; `show` is a kind of `PersonRow`, or empty for all."""
+        rows = self._rows(self._facts(campaign))
         filtered = [row for row in rows if not show or show in row.kinds]
-        first = max(0, min(first, len(filtered) - 1))
         return {
-            "rows": filtered[first : first + PAGE],
+            **paged(filtered, first),
             "show": show,
-            "counts": counts,
+            "counts": Counter(kind for row in rows for kind in row.kinds),
             "everybody": len(rows),
-            "total": len(filtered),
-            "first": first,
-            "before": max(0, first - PAGE) if first else None,
-            "after": first + PAGE if first + PAGE < len(filtered) else None,
         }
-
-    def ratings(self, campaign: Campaign) -> RatingState:
-        """Return the state of a campaign of ratings."""
-        return rating_state(self._desk, campaign, self._clock(), zone=self.zone)
 
     def rated(self, campaign: Campaign, task: str) -> RatedTask:
         """Return one task of a campaign of ratings with its ratings.
@@ -143,7 +153,7 @@ class Views:
         """Record a check of ratings; the desk raises errors."""
         return self._desk.ratings.check(campaign.name, ratings, verdict, note, by)
 
-    def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> WorkerView | RaterView:
+    def worker(self, campaign: Campaign, worker: str, order: str = "newest") -> PersonView:
         """Return a worker's review page.
 
         Raises
@@ -151,14 +161,12 @@ class Views:
         UserInputError
             If the worker is not in the campaign.
         """
-        if campaign.kind == "ratings":
-            state = self.ratings(campaign)
-            rater = next((one for one in state.raters if one.worker == worker), None)
-            if rater is None:
-                raise UserInputError(f"there is no worker {worker!r} in campaign {campaign.name}")
-            return rater_view(state, rater, self._desk.decisions.read(campaign.name))
         facts = self._facts(campaign)
-        row = self._row(facts, worker)
+        row = next((row for row in self._rows(facts) if row.worker == worker), None)
+        if isinstance(row, RaterRow):
+            return rater_view(facts, self._ratings(facts), row)
+        if not isinstance(row, WorkerRow):
+            raise UserInputError(f"there is no worker {worker!r} in campaign {campaign.name}")
         # beside the indicators only the votes that they count
         return worker_view(replace(facts, votes=facts.votes[: self._judgement(facts)[0]]), row, order)
 
@@ -182,26 +190,18 @@ class Views:
             self._cache = {key: value for key, value in self._cache.items() if key[1] != campaign.name}
         return gone
 
-    def _row(self, facts: Facts, worker: str) -> WorkerRow:
-        rows = worker_rows(facts, self._judged(facts), self._alphas(facts))
-        match = next((row for row in rows if row.worker == worker), None)
-        if match is None:
-            raise UserInputError(f"there is no worker {worker!r} in campaign {facts.campaign.name}")
-        return match
+    def _rows(self, facts: Facts) -> Sequence[PersonRow]:
+        if facts.campaign.kind == "ratings":
+            return self._ratings(facts).raters
+        return worker_rows(facts, self._judged(facts), self._alphas(facts))
+
+    def _ratings(self, facts: Facts) -> RatingState:
+        return rating_state(self._desk, facts, self._clock(), zone=self.zone)
 
     def _facts(self, campaign: Campaign) -> Facts:
         with self._lock:
             reading = self._readings.setdefault(campaign.name, Reading(self._desk, campaign.name))
-        votes, tallies = reading.renewed()
-        name = campaign.name
-        return Facts(
-            campaign,
-            self._desk.organiser.progress(name),
-            votes,
-            self._desk.decisions.read(name),
-            self._desk.organiser.workers(name),
-            tallies,
-        )
+        return read_facts(self._desk, campaign, reading)
 
     def _judged(self, facts: Facts) -> list[WorkerQuality]:
         return self._judgement(facts)[1]

@@ -6,10 +6,12 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from slvmeval.web.annotation.organiser.campaign_state import Facts, Trouble, troubles
 from storage_schemas.votes import Check, Decision, Vote
 from tasks.annotation.desk.extras import Extra
+from tasks.annotation.desk.organiser import WorkerProgress
 from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence
 
 _STEPS = {"A": 0, "B": 1, "C": 2}
@@ -19,9 +21,9 @@ ORDERS = ("newest", "fastest", "apart")
 _TELLING = 3
 
 
-@dataclass(frozen=True)
-class WorkerRow:
-    """One line of the list.
+@dataclass(frozen=True, kw_only=True)
+class PersonRow:
+    """One line of the list of workers, of pairs or of ratings.
 
     Parameters
     ----------
@@ -29,14 +31,10 @@ class WorkerRow:
         As stored by the desk; empty if votes came only from files.
     open
         Tasks that are open now.
-    quality
-        The indicators; None without a vote.
-    alpha
-        Agreement of the ratings with those of others; None if nothing can be compared.
     standing
         ``excluded``, ``cleared`` or empty.
-    last_vote
-        Time of the newest vote; empty if unknown.
+    last
+        Time of the newest answer; empty if unknown.
     check
         How the question before the first task ended: ``passed``, ``failed``, or empty.
     extras
@@ -44,16 +42,54 @@ class WorkerRow:
     """
 
     worker: str
-    platform: str
-    language: str
-    entered_at: str
-    open: int
+    platform: str = ""
+    language: str = ""
+    entered_at: str = ""
+    open: int = 0
+    standing: str = ""
+    last: str = ""
+    check: str = ""
+    extras: tuple[Extra, ...] = ()
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """The worker's flags; raters have none, a person looks at their numbers."""
+        return ()
+
+    @property
+    def listed(self) -> bool:
+        """Whether a person should review the worker."""
+        return False
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The list filters that include the worker."""
+        kinds = {self.standing} if self.standing else set()
+        kinds |= {"flagged"} if self.flags else set()
+        kinds |= {"listed"} if self.listed else set()
+        return frozenset(kinds)
+
+
+def known(one: WorkerProgress) -> dict[str, Any]:
+    """Return the values of a row that the desk knows."""
+    names = ("worker", "platform", "language", "entered_at", "open", "standing", "check", "extras")
+    return {name: getattr(one, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRow(PersonRow):
+    """One line of the list.
+
+    Parameters
+    ----------
+    quality
+        The indicators; None without a vote.
+    alpha
+        Agreement of the ratings with those of others; None if nothing can be compared.
+    """
+
     quality: WorkerQuality | None
     alpha: float | None
-    standing: str
-    last_vote: str
-    check: str
-    extras: tuple[Extra, ...]
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -64,14 +100,6 @@ class WorkerRow:
     def listed(self) -> bool:
         """Whether a person should review the worker."""
         return self.quality is not None and self.quality.review
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The list filters that include the worker."""
-        kinds = {self.standing} if self.standing else set()
-        kinds |= {"flagged"} if self.flags else set()
-        kinds |= {"listed"} if self.listed else set()
-        return frozenset(kinds)
 
 
 @dataclass(frozen=True)
@@ -146,7 +174,17 @@ class VoteBeside:
 
 
 @dataclass(frozen=True)
-class WorkerView:
+class PersonView:
+    """What the review pages of both kinds of workers have; the newest decision is the first."""
+
+    row: PersonRow
+    votes: Sequence[object]
+    decisions: tuple[Decision, ...]
+    trouble: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True)
+class WorkerView(PersonView):
     """The review page's data.
 
     Parameters
@@ -156,12 +194,10 @@ class WorkerView:
     """
 
     row: WorkerRow
+    votes: tuple[VoteBeside, ...]
     indicators: tuple[Indicator, ...]
     needed_flags: int
-    votes: tuple[VoteBeside, ...]
     telling: tuple[VoteBeside, ...]
-    decisions: tuple[Decision, ...]
-    trouble: tuple[Trouble, ...]
     order: str
 
 
@@ -177,24 +213,14 @@ def worker_rows(
     by_worker = {one.worker: one for one in judged}
     rows = []
     for worker in [*by_worker, *(one for one in entered if one not in by_worker)]:
-        known, quality = entered.get(worker), by_worker.get(worker)
+        quality = by_worker.get(worker)
         decided = quality.decision.decision.value if quality and quality.decision else ""
         platform, language = platforms.get(worker, ("", ""))
-        rows.append(
-            WorkerRow(
-                worker=worker,
-                platform=known.platform if known and known.platform else platform,
-                language=known.language if known and known.language else language,
-                entered_at=known.entered_at if known else "",
-                open=known.open if known else 0,
-                quality=quality,
-                alpha=alphas.get(worker),
-                standing=known.standing if known else decided,
-                last_vote=last.get(worker, ""),
-                check=known.check if known else "",
-                extras=known.extras if known else (),
-            )
-        )
+        values: dict[str, Any] = {"worker": worker, "standing": decided}
+        values |= known(entered[worker]) if worker in entered else {}
+        values |= {"platform": values.get("platform") or platform}
+        values |= {"language": values.get("language") or language, "last": last.get(worker, "")}
+        rows.append(WorkerRow(**values, quality=quality, alpha=alphas.get(worker)))
     return rows
 
 
@@ -256,10 +282,17 @@ def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
         needed_flags=rule.flags_for_review,
         votes=tuple(_sorted(votes, order)),
         telling=_telling(votes, row.flags),
-        decisions=tuple(one for one in reversed(facts.decisions) if one.worker == row.worker),
-        trouble=troubles(facts.tallies.by_worker.get(row.worker, {})),
         order=order,
+        **told(facts, row.worker),
     )
+
+
+def told(facts: Facts, worker: str) -> dict[str, Any]:
+    """Return the decisions about a worker, newest first, and what was refused."""
+    return {
+        "decisions": tuple(one for one in reversed(facts.decisions) if one.worker == worker),
+        "trouble": troubles(facts.tallies.by_worker.get(worker, {})),
+    }
 
 
 def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBeside]:

@@ -129,12 +129,16 @@ def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(stu
     organiser = study.staff(organiser_secret(study.key))
     (worker,) = set(re.findall(r"/workers/([0-9a-f]{32})", organiser.get(f"{own}/workers").text))
     for path in ("", "/workers", f"/workers/{worker}", f"/workers/{worker}/erase", "/record"):
-        assert organiser.get(f"{own}{path}").url.path == f"{own}{path}"
+        page_of = organiser.get(f"{own}{path}")
+        assert (page_of.url.path, page_of.status_code) == (f"{own}{path}", 200)
         assert checker.get(f"{own}{path}").url.path == f"{own}/checks"
     checker.post(f"{own}/workers/{worker}/decide", data={"csrf": "x", "standing": "excluded", "note": "no"})
     assert "excluded" not in checker.get(f"{own}/checks").text
     assert "1 of 2" in organiser.get(own).text
     assert "Ratings beside those of others" in organiser.get(f"{own}/workers/{worker}").text
+    assert "1 ratings with their comments" in organiser.get(f"{own}/workers/{worker}/erase").text
+    assert "A segment or video that was not played" in organiser.get(own).text
+    assert worker not in organiser.get(f"{own}/workers?show=excluded").text
     assert organiser.get(f"{own}/checks/none").status_code == 404
     # verdicts
     (seen,) = set(re.findall(r'name="ratings" value="([^"]+)"', page.text))

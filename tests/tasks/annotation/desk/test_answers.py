@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.annotation.campaign import Campaign
@@ -32,7 +30,6 @@ from tests.tasks.annotation.example_desk import (
     example_tasks,
     file_vote,
     refuses,
-    send_all,
     sit,
     watch_all,
 )
@@ -57,9 +54,7 @@ def alone(desk: Desk, clock: HandClock, after_s: float, **task: object) -> Sitti
     return sitting
 
 
-def test_a_whole_task_gives_one_vote_with_the_servers_times(
-    desk: Desk, clock: HandClock, ann: Sitting
-) -> None:
+def test_rate_gives_a_vote_with_the_servers_times(desk: Desk, clock: HandClock, ann: Sitting) -> None:
     clock.pass_s(5)
     watch_all(desk, clock, ann.task)
     ann.prefer("right")
@@ -86,9 +81,7 @@ def test_a_whole_task_gives_one_vote_with_the_servers_times(
     assert desk.answers.assignment(*ann.who).view()["rating"] == "B"
 
 
-def test_the_same_answer_again_is_the_same_vote_and_another_is_refused(
-    desk: Desk, clock: HandClock, ann: Sitting
-) -> None:
+def test_rate_takes_the_same_answer_again_and_no_other(desk: Desk, clock: HandClock, ann: Sitting) -> None:
     ann.get_ready()
     vote = ann.rate("A", "fine")
     clock.pass_s(99)
@@ -132,7 +125,7 @@ def test_each_stretch_of_the_first_look_is_played_in_both_videos(desk: Desk, clo
     assert ann.play("right", (28.5, 29)).view()["can_prefer"]
 
 
-def test_what_is_played_at_normal_speed_takes_its_time(desk: Desk, clock: HandClock) -> None:
+def test_play_at_normal_speed_takes_its_time(desk: Desk, clock: HandClock) -> None:
     ann = alone(desk, clock, 10)
     seen = ann.play("left", (0, 20)).seen["left"]
     assert seen == ((0.0, 10.0),), "twice the speed is allowed, but was not reported"
@@ -177,9 +170,7 @@ def test_every_stretch_has_to_be_played_and_confirmed(clock: HandClock, ann: Sit
     assert ann.rate().watched_s == 60.0 + 18.0
 
 
-def test_a_cheat_who_claims_all_at_once_is_cut_and_put_on_record(
-    desk: Desk, clock: HandClock, ann: Sitting
-) -> None:
+def test_play_cuts_and_records_a_claim_of_all_at_once(desk: Desk, clock: HandClock, ann: Sitting) -> None:
     ann.send()
     clock.pass_s(4)
     for place in PLACES:
@@ -194,7 +185,7 @@ def test_a_cheat_who_claims_all_at_once_is_cut_and_put_on_record(
     assert events[-1].detail == {"reason": "not_seen"}
 
 
-def test_what_was_not_sent_was_not_seen(desk: Desk, clock: HandClock) -> None:
+def test_play_counts_only_what_was_sent(desk: Desk, clock: HandClock) -> None:
     index = ((0.0, 8192), (15.0, 131072))
     desk.organiser.publish(example_campaign(), [example_task(high_index=index, low_index=index)])
     ann = sit(desk, clock)
@@ -205,9 +196,7 @@ def test_what_was_not_sent_was_not_seen(desk: Desk, clock: HandClock) -> None:
         assert ann.play("left", (0, 30)).seen == {"left": ((0.0, end),), "right": ()}
 
 
-def test_values_of_no_page_are_refused_or_count_for_nothing(
-    desk: Desk, clock: HandClock, ann: Sitting
-) -> None:
+def test_desk_refuses_values_that_no_page_sends(desk: Desk, clock: HandClock, ann: Sitting) -> None:
     refuses(RefusalReason.BAD_VALUE, ann.play, "middle", (0, 1))
     refuses(RefusalReason.BAD_VALUE, ann.prefer, "")
     for first, last in ((-1, 5), (7, 6)):
@@ -229,7 +218,7 @@ def test_another_workers_task_is_not_there(desk: Desk, ann: Sitting) -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_a_late_answer_is_taken_where_the_pair_still_has_a_place(
+def test_rate_takes_a_late_answer_for_a_place(
     desk: Desk, clock: HandClock, ann: Sitting, others: int
 ) -> None:
     ann.get_ready()
@@ -239,9 +228,7 @@ def test_a_late_answer_is_taken_where_the_pair_still_has_a_place(
     assert ann.rate().pair_id == ann.task.task.pair_id
 
 
-def test_a_late_answer_over_the_number_is_refused_with_thanks_and_counted_once(
-    desk: Desk, clock: HandClock, ann: Sitting
-) -> None:
+def test_rate_counts_a_late_answer_over_the_number_once(desk: Desk, clock: HandClock, ann: Sitting) -> None:
     ann.get_ready()
     clock.pass_s(3 * 3600)
     for name in ("bob", "carol"):
@@ -273,32 +260,7 @@ def test_a_clock_that_jumps_gives_no_time_and_takes_none(clock: HandClock, ann: 
     assert ann.rate().total_s == 0.0, "never below zero"
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    story=st.lists(
-        st.tuples(st.floats(-20, 20), st.sampled_from(PLACES), st.floats(0, 30), st.floats(0, 30)), max_size=6
-    )
-)
-def test_whatever_is_claimed_no_more_is_seen_than_time_went_by(
-    desk: Desk, clock: HandClock, story: list[tuple[float, str, float, float]]
-) -> None:
-    campaign = example_campaign(f"story-{len(desk.campaigns.all())}")
-    desk.organiser.publish(campaign, [example_task()])
-    worker = come_in(desk, "ann", campaign.name)
-    assignment = desk.queue.next(campaign.name, worker)
-    send_all(desk, assignment)
-    forward = 0.0
-    for passed, place, start, end in story:
-        clock.pass_s(passed)
-        forward += max(passed, 0.0)
-        assignment = desk.viewing.play(campaign.name, worker, assignment.id, place, [(start, end)], 1.0)
-        for seen in assignment.seen.values():
-            assert length(seen) <= 2.0 * forward + 1e-3
-
-
-def test_under_the_paper_s_protocol_nothing_is_asked_for_before_the_preference(
-    desk: Desk, clock: HandClock
-) -> None:
+def test_paper_protocol_asks_for_nothing_before_the_preference(desk: Desk, clock: HandClock) -> None:
     paper = {"rule": "paper", "viewing": "free", "workers_per_pair": 5, "least_seen": 0.01}
     campaign = example_campaign(**paper)
     desk.organiser.publish(campaign, [example_task()])
@@ -369,9 +331,7 @@ def test_drawn_viewing_is_one_way_for_each_worker(desk: Desk, clock: HandClock) 
         ("cpu-approx", "", "rule strict, marked viewing, 3 to 7 votes"),
     ],
 )
-def test_a_release_of_recipe_paper_is_published_under_the_paper_s_protocol(
-    recipe: str, told: str, protocol: str, tmp_path: Path
-) -> None:
+def test_campaign_takes_the_recipes_protocol(recipe: str, told: str, protocol: str, tmp_path: Path) -> None:
     settings = tmp_path / "campaign.toml"
     settings.write_text(told, encoding="utf-8")
     release: Any = SimpleNamespace(name="main", version=1, recipe={"name": recipe}, path=tmp_path)

@@ -53,7 +53,7 @@ def busy(desk: Desk, clock: HandClock) -> list[str]:
     return workers
 
 
-def test_what_is_restored_is_what_was(
+def test_restore_gives_back_what_was(
     desk: Desk, clock: HandClock, busy: list[str], files: VotesStore, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.sqlite"
@@ -79,9 +79,7 @@ def test_what_is_restored_is_what_was(
         assert [one.worker for one in other.organiser.workers("autumn")] == busy[1:]
 
 
-def test_a_backup_goes_into_any_database_and_what_is_none_changes_nothing(
-    desk: Desk, clock: HandClock, files: VotesStore, tmp_path: Path
-) -> None:
+def test_restore_refuses_other_files(desk: Desk, clock: HandClock, files: VotesStore, tmp_path: Path) -> None:
     good = tmp_path / "good.sqlite"
     with open_desk(tmp_path / "first", clock) as first:
         first.organiser.publish(example_campaign(), example_tasks(3))

@@ -77,9 +77,7 @@ BLIND = {
 
 
 @given(assignments)
-def test_the_view_is_the_same_if_the_other_side_is_degraded_until_the_first_answer(
-    assignment: PairAssignment,
-) -> None:
+def test_view_is_the_same_for_swapped_sides_until_the_first_answer(assignment: PairAssignment) -> None:
     other = replace(assignment, task=swapped(assignment.task), first=OTHER[assignment.first])
     assert assignment.file_at("left") == other.file_at("left"), "the same two videos at the same places"
     assert assignment.side_at("left") != other.side_at("left")
@@ -99,9 +97,7 @@ def test_the_view_is_the_same_if_the_other_side_is_degraded_until_the_first_answ
 
 
 @pytest.mark.parametrize("degraded", ["low", "high"])
-def test_what_the_desk_shows_before_and_after_the_first_answer(
-    desk: Desk, clock: HandClock, degraded: SideWord
-) -> None:
+def test_view_before_and_after_the_first_answer(desk: Desk, clock: HandClock, degraded: SideWord) -> None:
     task = example_task()
     desk.organiser.publish(example_campaign(), [task if degraded == "low" else swapped(task)])
     ann = sit(desk, clock)

@@ -38,9 +38,7 @@ def begin(desk: Desk, **settings: object) -> None:
     desk.organiser.publish(example_campaign(gold_pairs=GOLD, **settings), with_checks())
 
 
-def test_a_worker_s_first_eight_tasks_contain_the_checks_and_reveal_who_always_presses_a(
-    desk: Desk, clock: HandClock
-) -> None:
+def test_checks_in_eight_tasks_reveal_who_always_presses_a(desk: Desk, clock: HandClock) -> None:
     begin(desk)
     given: list[Vote] = []
     for name in ("ann", "bob", "cem", "odd"):

@@ -39,7 +39,7 @@ def test_other_addresses_are_refused(url: str, message: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_what_is_not_a_database_or_no_key_is_reported_and_left_alone(tmp_path: Path) -> None:
+def test_open_reports_other_files_and_short_keys_and_leaves_them(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     file = tmp_path / "file"
     file.write_bytes(b"holiday pictures" * 100)
@@ -70,14 +70,6 @@ def test_another_key_or_version_is_noticed(desk_url: str, tmp_path: Path, clock:
     database.close()
     with pytest.raises(StoreError, match="tables of version 99"):
         Desk.open(desk_url, KEY)
-
-
-def test_what_was_stored_is_there_after_a_restart(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
-    with open_desk(tmp_path, clock, desk_url) as desk:
-        desk.organiser.publish(example_campaign(), [example_task()])
-    with open_desk(tmp_path, clock, desk_url) as desk:
-        assert desk.campaigns.all() == [example_campaign()]
-        assert desk.campaigns.tasks("autumn") == [example_task()]
 
 
 def test_many_may_open_a_new_database_at_once(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
@@ -185,9 +177,7 @@ def test_a_locked_database_is_reported_after_the_patience_of_its_reader(tmp_path
 
 
 @pytest.mark.parametrize(("folder", "file"), [(0o700, 0o600), (0o755, 0o600), (0o770, 0o660)])
-def test_the_files_are_the_owners_or_where_the_folder_is_the_groups(
-    tmp_path: Path, folder: int, file: int
-) -> None:
+def test_database_files_have_the_rights_of_their_folder(tmp_path: Path, folder: int, file: int) -> None:
     store = tmp_path / "annotation"
     store.mkdir()
     store.chmod(folder)

@@ -55,7 +55,7 @@ def test_a_retired_task_is_given_to_nobody_and_who_has_it_may_finish(desk: Desk,
     assert do_task(desk, clock, held.task.worker).pair_id == held.task.task.pair_id == "a"
 
 
-def test_what_cannot_be_published_is_refused_and_changes_nothing(desk: Desk) -> None:
+def test_publish_refuses_changes_and_changes_nothing(desk: Desk) -> None:
     tasks = example_tasks(2)
     desk.organiser.publish(example_campaign(), tasks)
     other = tasks[0].model_copy(update={"must_see": tasks[0].must_see[:1]})
@@ -150,7 +150,7 @@ def test_votes_over_the_number_are_kept(desk: Desk) -> None:
     refuses(RefusalReason.DONE, desk.queue.next, "autumn", come_in(desk, "ann"))
 
 
-def test_who_voted_in_a_file_does_not_get_the_pair_again(desk: Desk) -> None:
+def test_queue_does_not_repeat_a_pair_voted_on_in_a_file(desk: Desk) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(1))
     worker = come_in(desk, "ann")
     desk.votes.add("autumn", [file_vote(desk.campaigns.tasks("autumn")[0], worker)])
@@ -158,9 +158,7 @@ def test_who_voted_in_a_file_does_not_get_the_pair_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_an_excluded_workers_votes_stay_unless_they_are_dropped(
-    desk: Desk, clock: HandClock, drop: bool
-) -> None:
+def test_exclusion_keeps_votes_unless_it_drops_them(desk: Desk, clock: HandClock, drop: bool) -> None:
     campaign = example_campaign(workers_per_pair=1, drop_excluded=drop)
     desk.organiser.publish(campaign, example_tasks(1))
     bad, good = come_in(desk, "bad"), come_in(desk, "good")
@@ -200,7 +198,7 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
     with open_desk(tmp_path, clock) as desk:
         desk.organiser.publish(example_campaign(workers_per_pair=2), example_tasks(3))
         (token,) = desk.organiser.invite("autumn", 1)
-        gone, stays = desk.workers.enter("autumn", "link", token, token).worker, come_in(desk, "bob")
+        gone, stays = (desk.workers.enter("autumn", "link", token, token).worker, come_in(desk, "known-one"))
         desk.workers.consent("autumn", gone, "en")
         votes = [do_task(desk, clock, gone) for _ in range(2)]
         others = [do_task(desk, clock, stays)]
@@ -221,6 +219,7 @@ def test_erasing_takes_all_of_a_worker_out_and_leaves_counts(tmp_path: Path, clo
         stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert stays.encode() in stored
     assert gone.encode() not in stored, "not even in what SQLite leaves behind"
+    assert token.encode() not in stored and b"known-one" not in stored
 
 
 def test_progress_and_workers_say_what_was_done(desk: Desk, clock: HandClock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.annotation.desk.playback import (
@@ -41,6 +41,7 @@ def seconds(intervals: Intervals) -> set[int]:
     return {second for start, end in intervals for second in range(int(start), int(end))}
 
 
+@settings(max_examples=40)
 @given(lists, lists, st.integers(0, 80))
 def test_cleaned_common_and_without_are_set_operations(
     one: list[tuple[float, float]], other: list[tuple[float, float]], most: int
@@ -66,8 +67,9 @@ reports = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(reports, st.sampled_from([1.0, 1.5, 2.0, 4.0]))
-def test_never_more_is_seen_than_time_times_speed(
+def test_accepted_is_bound_by_time(
     story: list[tuple[float, list[tuple[float, float]]]], speed: float
 ) -> None:
     seen: Intervals = ()
@@ -82,12 +84,6 @@ def test_never_more_is_seen_than_time_times_speed(
         cut = result.cut_time_s + result.cut_bytes_s
         assert math.isclose(length(result.seen) + cut, length(fits), abs_tol=1e-6), "all is seen or cut"
         seen = result.seen
-
-
-def test_a_report_that_came_too_early_is_taken_later() -> None:
-    early = accepted((), [(0.0, 10.0)], FILM, 8.0, ALL)
-    assert (early.seen, early.cut_time_s) == (((0.0, 8.0),), 2.0)
-    assert accepted(early.seen, [(0.0, 10.0)], FILM, 10.0, ALL).seen == ((0.0, 10.0),)
 
 
 @given(st.lists(st.tuples(st.integers(0, 99_999), st.integers(1, 30_000)), max_size=10))
@@ -118,9 +114,7 @@ def test_only_seconds_whose_bytes_were_sent_can_be_played() -> None:
 
 
 @given(st.lists(st.floats(0, 40), min_size=1, max_size=9), st.floats(0.1, 30))
-def test_once_all_is_sent_all_can_be_played_in_whatever_order_pictures_are_stored(
-    times: list[float], seconds: float
-) -> None:
+def test_reachable_is_all_once_all_is_sent_in_any_stored_order(times: list[float], seconds: float) -> None:
     index = [(second, 100 * place) for place, second in enumerate(times)]
     assert reachable(((0, 10_000),), index, 10_000, seconds) == ((0.0, seconds),)
 

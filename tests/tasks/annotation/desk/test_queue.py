@@ -51,10 +51,9 @@ queues = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(queues, st.data())
-def test_the_choice_is_free_new_and_where_it_is_wanted_most(
-    queue: list[WaitingPair], data: st.DataObject
-) -> None:
+def test_choose_pair_is_free_new_and_most_wanted(queue: list[WaitingPair], data: st.DataObject) -> None:
     mine = data.draw(st.sets(st.sampled_from([pair.pair_id for pair in queue]))) if queue else set()
     free = [pair for pair in queue if pair.votes + pair.leases < pair.wanted and pair.pair_id not in mine]
     choice = choose_pair(queue, mine, chance)
@@ -104,7 +103,7 @@ USUAL = {RefusalReason.DONE, RefusalReason.NO_TASKS, RefusalReason.EXCLUDED, Ref
 @settings(max_examples=8, deadline=None)
 @given(st.lists(steps, max_size=25), st.integers(1, 3))
 @example([("next", 0), ("back", 0), ("rate", 0)], 1)
-def test_a_campaign_by_chance_never_takes_too_many_and_loses_nothing(
+def test_campaign_by_chance_loses_no_vote_and_takes_none_more(
     story: list[tuple[str, int]], wanted: int
 ) -> None:
     clock = HandClock()
@@ -143,9 +142,7 @@ def test_a_first_crowd_is_spread_over_the_aspects_and_finishes_pairs(desk: Desk,
     assert len({one.task.pair_id for one in tasks}) == 3
 
 
-def test_two_tabs_and_a_worker_who_comes_back_tomorrow_have_the_same_task(
-    desk: Desk, clock: HandClock
-) -> None:
+def test_queue_gives_two_tabs_and_a_return_the_same_task(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(3))
     first = sit(desk, clock).task
     assert desk.queue.next("autumn", first.worker).id == first.id
@@ -224,7 +221,7 @@ def test_a_lapsed_task_whose_pair_still_has_a_place_comes_back_first(desk: Desk,
         assert desk.queue.next("autumn", task.worker).id == task.id
 
 
-def test_nobody_gets_a_pair_twice_and_the_last_words_say_why(desk: Desk, clock: HandClock) -> None:
+def test_queue_gives_a_pair_once_and_says_why_there_is_none(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(workers_per_pair=2), example_tasks(2))
     ann, bob, carol = (come_in(desk, name) for name in ("ann", "bob", "carol"))
     assert {do_task(desk, clock, ann).pair_id for _ in range(2)} == {"color-000", "color-001"}
@@ -276,7 +273,7 @@ def told(desk: Desk, clock: HandClock) -> list[str]:
     return result
 
 
-def test_what_continues_in_other_campaigns_changes_nothing(tmp_path: Path) -> None:
+def test_queue_does_not_depend_on_other_campaigns(tmp_path: Path) -> None:
     """Whether they come before or after by name, and regardless of who works in them."""
     tasks, settings = example_tasks(3), {"workers_per_pair": 1, "lease_minutes": 30, "tasks_per_worker": 3}
     clock = HandClock()
@@ -299,7 +296,7 @@ def test_what_continues_in_other_campaigns_changes_nothing(tmp_path: Path) -> No
             assert (back.id, back.task, back.first) == (one.id, one.task, one.first)
 
 
-def test_a_pair_that_others_filled_meanwhile_is_chosen_again(
+def test_queue_skips_a_pair_just_filled(
     desk: Desk, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = example_tasks(7)

@@ -14,13 +14,7 @@ from tasks.annotation.desk.events import EventKind
 from tasks.annotation.desk.ratings import Verdict
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 from tests.tasks.annotation.example_desk import HandClock, come_in, example_task, refuses
-from tests.tasks.annotation.example_ratings import (
-    next_task,
-    rate,
-    rating_task,
-    ratings_campaign,
-    watch,
-)
+from tests.tasks.annotation.example_ratings import next_task, rate, rating_task, ratings_campaign, watch
 
 
 def begin(desk: Desk, tasks: int = 1, raters: int = 1, **settings: object) -> list[str]:
@@ -110,9 +104,7 @@ def test_a_rating_that_is_sent_back_is_given_again_by_its_rater(desk: Desk, cloc
     assert kinds.count(EventKind.SENT_BACK) == kinds.count(EventKind.CHECKED) == 1
 
 
-def test_who_does_not_come_back_or_is_excluded_loses_the_place_to_another(
-    desk: Desk, clock: HandClock
-) -> None:
+def test_rater_who_stays_away_or_is_excluded_loses_the_place(desk: Desk, clock: HandClock) -> None:
     (rater, other) = begin(desk, raters=2, workers_per_pair=1, lease_minutes=60, drop_excluded=True)
     first = rate(desk, clock, rater)
     said(desk, first.vote_id, 3, "Look again.")

@@ -13,7 +13,6 @@ from tasks.annotation.desk.extras import ExtraKind
 from tasks.annotation.desk.pair_assignment import PairAssignment
 from tasks.annotation.desk.refusals import RefusalReason
 from tasks.annotation.desk.workers import Question
-from tasks.annotation.pair_task import PairTask
 from tests.tasks.annotation.example_desk import (
     HandClock,
     Sitting,
@@ -62,9 +61,7 @@ def next_task(desk: Desk, worker: str) -> PairAssignment:
     return task
 
 
-def test_training_comes_first_is_explained_and_paid_once_and_counts_nowhere(
-    desk: Desk, clock: HandClock, desk_url: str, tmp_path: Path
-) -> None:
+def test_training_is_first_and_paid_once(desk: Desk, clock: HandClock, desk_url: str, tmp_path: Path) -> None:
     begin(desk, gold_pairs=GOLD, training=2)
     ann, lessons = come_in(desk, "ann"), []
     for _ in range(2):
@@ -158,9 +155,9 @@ def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Des
     changed = {**INSTRUCTIONS, other: "Look elsewhere."}
     if change == "choices":
         del changed[other]
-    for place in range(4):
+    for index in range(4):
         # wherever the right answer is now, it is not counted
-        session = desk.workers.answer_question("autumn", ann, changed, shown.id, place)
+        session = desk.workers.answer_question("autumn", ann, changed, shown.id, index)
         assert (session.check, session.tries) == ("", 0)
     now = desk.workers.question("autumn", ann, changed)
     assert now is not None
@@ -168,7 +165,7 @@ def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Des
     assert desk.workers.answer_question("autumn", ann, changed, now.id, right).check == "passed"
 
 
-def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
+def test_question_failed_twice_is_paid_and_has_its_code(desk: Desk) -> None:
     begin(desk, comprehension=True, completion_code="DONE", screen_out_code="OUT")
     ann = come_in(desk, "ann")
     refuses(RefusalReason.NOTHING_DONE, desk.workers.finish, "autumn", ann)
@@ -188,7 +185,7 @@ def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
     assert desk.organiser.workers("autumn") == []
 
 
-def test_where_tasks_have_one_pay_the_question_is_paid_at_their_rate(desk: Desk) -> None:
+def test_question_is_paid_at_the_rate_of_tasks_with_one_pay(desk: Desk) -> None:
     # a task takes 110 s, an answer 60
     begin(desk, comprehension=True, pay_per_hour=0, pay_per_task=1.1)
     assert desk.workers.answer_pay("autumn") == MINUTE
@@ -241,7 +238,7 @@ def expired(desk: Desk, clock: HandClock, played_s: float) -> Sitting:
 
 
 @pytest.mark.parametrize(("played_s", "pay"), [(0, None), (5, 0.70), (30, FULL)])
-def test_what_was_played_of_a_task_that_others_completed_is_paid_once(
+def test_late_task_is_paid_as_played(
     desk: Desk, clock: HandClock, played_s: float, pay: float | None
 ) -> None:
     ann = expired(desk, clock, played_s)
@@ -254,24 +251,16 @@ def test_what_was_played_of_a_task_that_others_completed_is_paid_once(
     assert extras.count((ExtraKind.LATE_TASK, pay)) == bool(pay)
 
 
-def test_a_late_task_that_counts_after_all_is_paid_as_an_answer(desk: Desk, clock: HandClock) -> None:
+@pytest.mark.parametrize("by_file", [False, True])
+def test_late_task_with_an_answer_is_paid_as_an_answer(desk: Desk, clock: HandClock, by_file: bool) -> None:
     ann = expired(desk, clock, 30)
     refuses(RefusalReason.DONE, desk.queue.next, "autumn", ann.task.worker)
     assert (ExtraKind.LATE_TASK, FULL) in paid(desk, ann.task.worker)
-    begin(desk, 1, workers_per_pair=2)
-    do_task(desk, clock, ann.task.worker)
-    done = desk.workers.done("autumn", ann.task.worker)
-    assert [one.kind for one in done.extras] == [ExtraKind.LATECOMER]
-    assert done.pay == pytest.approx(FULL + MINUTE)
-
-
-def test_a_late_task_that_a_file_answers_is_paid_as_an_answer(desk: Desk, clock: HandClock) -> None:
-    ann = expired(desk, clock, 30)
-    refuses(RefusalReason.DONE, desk.queue.next, "autumn", ann.task.worker)
-    assert (ExtraKind.LATE_TASK, FULL) in paid(desk, ann.task.worker)
-    task = desk.campaigns.tasks("autumn")[0]
-    assert isinstance(task, PairTask)
-    assert desk.votes.add("autumn", [file_vote(task, ann.task.worker)]).accepted == 1
+    if by_file:
+        assert desk.votes.add("autumn", [file_vote(ann.task.task, ann.task.worker)]).accepted == 1
+    else:
+        begin(desk, 1, workers_per_pair=2)
+        do_task(desk, clock, ann.task.worker)
     done = desk.workers.done("autumn", ann.task.worker)
     assert [one.kind for one in done.extras] == [ExtraKind.LATECOMER]
     assert done.pay == pytest.approx(FULL + MINUTE)

@@ -117,9 +117,7 @@ def test_an_excluded_workers_votes_do_not_count_and_nothing_remains_of_an_erased
     assert set(models(desk)["kinds"]) == {"w1", "w2"}
 
 
-def test_nothing_is_estimated_where_votes_are_counted_or_none_is_new(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weigh_skips_counted_and_known_votes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(2))
     say(desk, 0, "AAAAA")
     desk.votes.weigh("autumn")
@@ -132,9 +130,7 @@ def test_nothing_is_estimated_where_votes_are_counted_or_none_is_new(
     desk.votes.weigh("autumn")
 
 
-def test_votes_that_come_while_workers_are_estimated_are_not_lost(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weigh_loses_no_vote_that_comes_meanwhile(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.organiser.publish(CAMPAIGN, example_tasks(20))
     crowd(desk, 10)
 

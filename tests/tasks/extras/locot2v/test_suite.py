@@ -15,15 +15,7 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
 from storage_schemas.suite_score import SuiteScore
-from tasks.extras.locot2v.dimensions import (
-    ALIGNMENT,
-    BY_NAME,
-    CLARITY,
-    HERD,
-    HERD_NAMES,
-    STATIC,
-    TEMPORAL,
-)
+from tasks.extras.locot2v.dimensions import ALIGNMENT, BY_NAME, CLARITY, HERD, HERD_NAMES, STATIC, TEMPORAL
 from tasks.extras.locot2v.suite import Locot2vBench
 from tasks.extras.locot2v.text_scorers import MEASURES
 from tasks.llm.usage import Prices

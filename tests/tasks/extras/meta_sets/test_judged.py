@@ -85,9 +85,7 @@ def test_a_pair_is_two_lazy_videos_the_better_one_high(uve: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_set_is_judged_once_and_agrees_as_far_as_it_does(
-    uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture
-) -> None:
+def test_set_is_judged_once(uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture) -> None:
     where = f"uve:{uve}?fps=1&long_side=64"
     pairs, site = meta_set_from_text(where), ["--store", str(tmp_path / "store")]
     assert main(["list", "meta-sets", where, "--format", "json"]) == 3
@@ -139,7 +137,7 @@ def test_a_set_s_report_has_verdicts_wordings_and_probes_of_its_own(
     uve: Path, tmp_path: Path, planted: PlantedPackage, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked in other words, or with less, is in no accuracy, and its cost is counted."""
-    monkeypatch.setattr("tasks.extras.meta_sets.set_report.figures_of", lambda *_: [])
+    monkeypatch.setattr("tasks.report.write.figures_of", lambda *_: [])
     for name in ("plain", "strict"):
         place = tmp_path / "words" / name / "judges" / "video_judge_system.txt"
         place.parent.mkdir(parents=True)
@@ -197,7 +195,7 @@ def _check_report(out: Path, words: list[str]) -> None:
     assert "data:image/jpeg" not in public.read_text(encoding="utf-8")
 
 
-def test_own_pairs_go_the_same_way_and_a_video_that_is_none_is_a_failure(
+def test_own_pairs_with_a_file_that_is_not_a_video(
     uve: Path, tmp_path: Path, planted: PlantedPackage
 ) -> None:
     films, text = uve / "uve_bench_videos/bench", tmp_path / "text.mp4"
@@ -225,7 +223,7 @@ def test_own_pairs_go_the_same_way_and_a_video_that_is_none_is_a_failure(
 def test_a_disputed_pair_with_a_prompt_has_a_page(
     uve: Path, tmp_path: Path, planted: PlantedPackage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.extras.meta_sets.set_report.figures_of", lambda *_: [])
+    monkeypatch.setattr("tasks.report.write.figures_of", lambda *_: [])
     films = uve / "uve_bench_videos/bench"
     sides = {"video_a": str(films / "long_1.mp4"), "video_b": str(films / "short_1.mp4")}
     about = {"id": "mine", "prompt": "Two <dogs>", "aspect": "color", "gold": "b"}

@@ -193,9 +193,7 @@ def test_a_whole_prompt_has_as_many_words_as_the_papers(writing: Writing, video:
     assert 200 <= words_in(finished_prompt(attempts, "p1", "", base, film).text) <= 300
 
 
-def test_what_cannot_be_used_is_reported_before_anything_is_paid(
-    writing: Writing, video: SourceVideo
-) -> None:
+def test_unusable_material_is_reported_before_payment(writing: Writing, video: SourceVideo) -> None:
     one = writing.maker()
     one.project.folder.write_text("a file")
     with pytest.raises(UserInputError, match="prompts cannot be written"):

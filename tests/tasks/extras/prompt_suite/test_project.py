@@ -123,9 +123,7 @@ def test_a_broken_draft_is_reported(project: Project, tmp_path: Path) -> None:
         project.drafts()
 
 
-def test_what_is_not_a_file_in_place_of_a_review_or_the_lock_is_named(
-    project: Project, tmp_path: Path
-) -> None:
+def test_review_or_lock_that_is_not_a_file_is_named(project: Project, tmp_path: Path) -> None:
     (tmp_path / ".reviews.lock").mkdir()
     with pytest.raises(UserInputError, match=r"\.reviews\.lock cannot be written"):
         project.prepare()

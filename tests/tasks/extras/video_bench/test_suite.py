@@ -21,15 +21,7 @@ from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
 from tasks.scoring.suites.guide import Guide, own_guide
 from tasks.scoring.suites.registry import make_suite, settings_of_variant, suite_variants
-from tests.tasks.extras.video_bench.talking import (
-    MODELS,
-    PROMPT,
-    Talk,
-    film,
-    setup,
-    suite,
-    video,
-)
+from tests.tasks.extras.video_bench.talking import MODELS, PROMPT, Talk, film, setup, suite, video
 from tests.tasks.extras.video_bench.talking import text as text_of
 from tests.tasks.scoring.sides import FrameList, flat
 from tests.tasks.scoring.suites.told import Told

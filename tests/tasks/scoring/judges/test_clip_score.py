@@ -197,7 +197,7 @@ def behind(servers: Servers, revision: str = "r1") -> ClipScore:
 
 
 @pytest.mark.models
-def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, tmp_path: Path) -> None:
+def test_served_clip_score_is_the_same_without_a_gpu(models: Path, tmp_path: Path) -> None:
     from tasks.models.clip import load
     from tests.tasks.models.test_clip import served
 
@@ -227,9 +227,7 @@ def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, tmp_path
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
-def test_models_are_loaded_on_the_gpu_where_one_is_seen(
-    device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_are_loaded_on_the_gpu(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[tuple[str, str, dict[str, Any]]] = []
 
     def get(self: ModelHub, name: str, **options: Any) -> str:

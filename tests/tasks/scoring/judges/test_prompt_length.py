@@ -83,9 +83,7 @@ def test_each_truncate_fits_keeps_order_and_cuts_evenly(captions: list[str], lim
 
 @given(CAPTIONS, LIMITS)
 @settings(deadline=None)
-def test_what_fits_is_given_as_it_is_and_truncate_reads_the_beginning(
-    captions: list[str], limit: int
-) -> None:
+def test_prompt_that_fits_stays_and_truncate_reads_its_beginning(captions: list[str], limit: int) -> None:
     prompt = "\n".join(captions)
     count = Pieces(limit).count(prompt)
     result = fit_prompt(prompt, "truncate", Pieces(limit))

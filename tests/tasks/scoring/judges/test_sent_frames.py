@@ -103,9 +103,7 @@ def test_a_server_gets_each_video_as_one_with_its_rate(videos: Videos) -> None:
         ({"video_pixels": 12 * 32 * 16 - 1}, 21),
     ],
 )
-def test_what_cannot_be_a_video_is_sent_as_images(
-    changes: dict[str, Any], frames: int, videos: Videos
-) -> None:
+def test_unencodable_frames_are_sent_as_images(changes: dict[str, Any], frames: int, videos: Videos) -> None:
     with FaultyServer([Reply(FIRST)]) as server:
         answer = judge(server.url, **changes).compare("A car.", *videos, ASPECT)
         (seen,) = server.seen
@@ -174,9 +172,7 @@ def test_google_gets_an_mp4_of_all_frames(side: int) -> None:
     assert len(shown) == 3
 
 
-def test_videos_too_large_for_a_request_to_google_are_a_reason(
-    monkeypatch: pytest.MonkeyPatch, videos: Videos
-) -> None:
+def test_video_too_large_for_google_is_a_reason(monkeypatch: pytest.MonkeyPatch, videos: Videos) -> None:
     monkeypatch.setattr("tasks.scoring.judges.sent_frames.MAX_INLINE_BYTES", 1000)
     with ProviderServer("google") as server, pytest.raises(NotJudged, match="reduce image_side") as problem:
         judge(server.url, "google").compare("A car.", *videos, ASPECT)

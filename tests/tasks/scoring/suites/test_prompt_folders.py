@@ -22,7 +22,7 @@ from tests.tasks.extras.locot2v import talking as locot2v
 from tests.tasks.extras.video_bench import talking as video_bench
 from tests.tasks.llm.made_up_paper import check_only_marked_were_sent, write_marked
 from tests.tasks.scoring.judges import test_video_score as video_score
-from tests.tasks.scoring.one_source import OneSource, judged
+from tests.tasks.scoring.one_source import ASPECTS, OneSource, judged
 from tests.tasks.scoring.suites.told import Told
 from tests.tiny_models.faulty_server import Reply
 
@@ -43,10 +43,11 @@ class Described(OneSource):
 
 def of_judges(server: Told, folder: str) -> Iterator[Any]:
     """Yield what the judges of a model are told: the videos, the captioner and the texts."""
-    pairs = Described(frames=2, width=32, height=16)
-    object.__setattr__(pairs, "folder", folder)
     described, chosen = ({"description": "A ball."}, {"better": "first", "intervals": []})
     for number, judge in enumerate(JUDGES):
+        # the texts of aspects are read by the same code for all judges
+        pairs = Described(ASPECTS[: 2 if number else None], frames=2, width=32, height=16)
+        object.__setattr__(pairs, "folder", folder)
         server.say(
             lambda _, body: Reply(json.dumps(chosen if '"better"' in json.dumps(body) else described)), ["m"]
         )

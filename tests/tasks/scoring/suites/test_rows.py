@@ -68,9 +68,7 @@ def answered(scorer: Scorer, folder: Path, suite: str, **choice: Any) -> SuiteSc
         (SetAside(Reason.READ_ONLY_STORE, "cannot be written"), Failure.INTERNAL_ERROR),
     ],
 )
-def test_a_full_store_is_not_a_fault_of_the_video(
-    tmp_path: Path, problem: Exception, failure: Failure
-) -> None:
+def test_full_store_is_not_the_videos_fault(tmp_path: Path, problem: Exception, failure: Failure) -> None:
     row = answered(Failing(problem), tmp_path, "locot2v-bench")
     assert row.failure is failure
     assert str(problem) in row.message
@@ -139,7 +137,7 @@ def test_a_score_counts_more_than_a_failure_and_a_later_row_more_than_an_earlier
     assert len(list(scores.parts.iterdir())) == 1
 
 
-def test_what_a_killed_process_left_is_read_and_packed(scores: ScoresStore) -> None:
+def test_rows_of_a_killed_process_are_read_and_packed(scores: ScoresStore) -> None:
     scores.running.mkdir(parents=True)
     host = socket.gethostname().replace(".", "_")
     # no process has this number

@@ -86,17 +86,19 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pair]:
     return {record.aspect: open_record(made.store, record, PROMPT) for record in records}
 
 
-@pytest.fixture(params=ASPECTS)
+#: One whose sides have the same length, and one whose have not.
+DIFFERENT = ("aesthetics", "comprehensiveness")
+
+
+OTHERS = [aspect for aspect in ASPECTS if aspect not in DIFFERENT]
+
+
+@pytest.fixture(params=[*DIFFERENT, *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)])
 def pair(request: pytest.FixtureRequest, pairs: dict[str, Pair]) -> Pair:
+    """Return a pair of each aspect: all but two are slow tests."""
     pair = pairs[request.param]
     assert (len(pair.low) < len(pair.high)) == (request.param == "comprehensiveness")
     return pair
-
-
-@pytest.fixture(params=[*WITHOUT_MODELS, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
-def any_pair(request: pytest.FixtureRequest, pairs: dict[str, Pair]) -> Pair:
-    """Return the pairs for what is asked without an aspect: those that need planted models are slow tests."""
-    return pairs[request.param]
 
 
 @pytest.fixture
@@ -147,9 +149,7 @@ def differ_by_pictures_alone(one: list[dict[str, Any]], other: list[dict[str, An
     "how", [{}, {"frames": "scenes"}, {"frames_as": "video"}, {"layout": "aspect-last"}], ids=str
 )
 @pytest.mark.parametrize("kind", [VideoJudge, IntervalJudge])
-def test_a_judge_of_frames_is_told_the_same_in_both_orders(
-    kind: type[VideoJudge], how: dict[str, str], pair: Pair
-) -> None:
+def test_judge_is_told_the_same_in_orders(kind: type[VideoJudge], how: dict[str, str], pair: Pair) -> None:
     model = MODEL.model_copy(update={"frames": "all", "most_images": 200, **how})
     asked = kind("tiny", model, client("http://127.0.0.1:1/v1"), FeatureCache())
     what = aspect_text(pair.aspect, aspect(pair.aspect).dimension)
@@ -177,9 +177,7 @@ class OnePair(OneSource):
 
 
 @pytest.mark.parametrize("kind", ["video", "text"])
-def test_what_is_sent_is_the_same_in_both_orders_repeats_and_batches(
-    kind: str, pair: Pair, server: Told
-) -> None:
+def test_request_is_equal_in_orders_repeats_and_batches(kind: str, pair: Pair, server: Told) -> None:
     """Descriptions are the server's words: where these are equal, nothing is left."""
     described = Reply(json.dumps({"description": "A man."}))
     server.say(lambda _, body: Reply(FIRST) if "better" in json.dumps(body) else described, ["tiny"])
@@ -225,12 +223,12 @@ def test_the_captioner_is_told_the_same_of_both_videos(pair: Pair, server: Told)
 
 
 @pytest.mark.parametrize("name", ["color_consistency", "aesthetic_quality", "temporal_consistency"])
-def test_video_bench_is_told_the_same_of_both_videos(name: str, any_pair: Pair, server: Told) -> None:
+def test_video_bench_is_told_the_same_of_both_videos(name: str, pair: Pair, server: Told) -> None:
     """By chain of query, by few-shot scoring with the prompt, and in grids."""
     server.say(video_bench.Talk(scores=lambda lights: [3] * len(lights)), video_bench.MODELS)
     scorer = video_bench.suite(server, grid={"fps": 1.0}, fps=1.0).scorer(name)
     asked = []
-    for sides in ((any_pair.high, any_pair.low), (any_pair.low, any_pair.high)):
+    for sides in ((pair.high, pair.low), (pair.low, pair.high)):
         if isinstance(scorer, QualityScorer):
             films = [SampledVideo("", side) for side in sides]
             scorer.score_batch(PROMPT, films, VideoGroup((0, 1)))
@@ -242,14 +240,14 @@ def test_video_bench_is_told_the_same_of_both_videos(name: str, any_pair: Pair, 
 
 
 @pytest.mark.parametrize("name", [*WORDS, "locate"])
-def test_locot2v_bench_is_told_the_same_of_both_videos(name: str, any_pair: Pair, server: Told) -> None:
+def test_locot2v_bench_is_told_the_same_of_both_videos(name: str, pair: Pair, server: Told) -> None:
     server.say(locot2v.Talk(), locot2v.MODELS)
     made = locot2v.suite(server)
     question = {"question": "Is it calm?", "polarity": "positive"}
     details = {"questions": {HERD_NAMES[0]: [question]}, "actions": ["A man waves.", "A man sits."]}
     prompt = SuitePrompt(prompt_id="p", text=PROMPT, details=details)
     asked = []
-    for side in (any_pair.high, any_pair.low):
+    for side in (pair.high, pair.low):
         if name == "locate":
             asker = LiveComparer(roles_of(locot2v.setup(server), made.settings))
             event_clips(asker, prompt, SampledVideo("", side), made.settings)
