@@ -20,24 +20,18 @@ def test_where(number):
 
 
 @pytest.mark.slow
-def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
+def test_xdist_group_stays_in_one_process(tmp_path: Path) -> None:
     (tmp_path / "test_grouped.py").write_text(GROUPED)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        "-p",
-        "xdist.plugin",
-        "-p",
-        "no:cacheprovider",
-    ]
+    words = "-m pytest -q -n 2 --dist loadgroup -p xdist.plugin -p no:cacheprovider"
     # other plugins take seconds to import
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    subprocess.run(command, cwd=tmp_path, env=alone, check=True, timeout=120, capture_output=True)
+    subprocess.run(
+        [sys.executable, *words.split()],
+        cwd=tmp_path,
+        env=alone,
+        check=True,
+        timeout=120,
+        capture_output=True,
+    )
     assert len({path.read_text() for path in tmp_path.glob("ran*")}) == 1
     assert len(list(tmp_path.glob("ran*"))) == 8

@@ -31,7 +31,10 @@ def at_import(tree: ast.AST) -> Iterator[ast.AST]:
 def test_imports_need_nothing_of_linux_alone(room: str) -> None:
     found = []
     for path in sorted((ROOT / room).rglob("*.py")):
-        for node in at_import(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not any(word in text for word in (*LINUX, "/proc")):
+            continue
+        for node in at_import(ast.parse(text)):
             name = node.attr if isinstance(node, ast.Attribute) else ""
             if name in LINUX:
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno} {name}")
@@ -40,7 +43,7 @@ def test_imports_need_nothing_of_linux_alone(room: str) -> None:
     assert found == []
 
 
-def test_a_planted_use_is_found() -> None:
+def test_at_import_finds_a_planted_use() -> None:
     tree = ast.parse("import os\nFLAGS = os.O_PATH\ndef f():\n    return os.O_TMPFILE\n")
     names = [node.attr for node in at_import(tree) if isinstance(node, ast.Attribute)]
     assert names == ["O_PATH"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from flows.release.run import Build
 from infra.executor import Executor
 from infra.progress import BuildProgress
 from storage_schemas.store import FRAMES, Store
+from tests.tasks.sources.vript_layout import Layout
 
 AddFilm = Callable[[Path, int], Path]
 
@@ -51,6 +53,14 @@ def evict_frames(store: Store) -> None:
 
 def with_captions(video: Path) -> tuple[Path, Path]:
     return video, video.with_suffix(".jsonl")
+
+
+def add_to_vript(layout: Layout, video_id: str, video: Path) -> None:
+    """Add a film and its captions to a data set in Vript's layout."""
+    lines = [json.loads(line) for line in video.with_suffix(".jsonl").read_text().splitlines()]
+    times = [{"start": line["start_s"], "end": line["end_s"]} for line in lines]
+    layout.add(video_id, [line["caption"] for line in lines], times)
+    layout.write(f"vript_long_videos/{video_id}.mp4", video.read_bytes())
 
 
 def make_video(ffmpeg: str, path: Path, *arguments: str) -> None:

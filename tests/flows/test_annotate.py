@@ -69,6 +69,14 @@ def published(put_before: Path, tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+@pytest.fixture
+def with_videos(store: Path, put_before: Path) -> Path:
+    """The store, of which nothing is published, with the videos of all pairs: to write them takes longest."""
+    shutil.copytree(media_folder(put_before), media_folder(store))
+    shutil.copy(put_before / "annotation" / "key", store / "annotation")
+    return store
+
+
 def asked(store: Path, **fields: Any) -> AnnotateOptions:
     given = {"database": database_url(store), "private_audience": True, **fields}
     return AnnotateOptions.at(Profile(store=str(store)), **given)
@@ -94,7 +102,7 @@ def shown(store: Path, campaign: str = "small-1") -> dict[str, Any]:
         return {task.pair_id: task for task in desk.campaigns.tasks(campaign)}
 
 
-def test_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None:
+def test_annotate_goes_from_a_release_to_what_people_kept(store: Path, tmp_path: Path) -> None:
     settings = tmp_path / "campaign.toml"
     settings.write_text('name = "small-1"\nuntil_certain = false\n')
     first = annotate_inline(asked(store, campaign_settings=str(settings)))
@@ -146,7 +154,7 @@ def test_pairs_get_votes_until_they_are_certain(published: Path, tmp_path: Path)
     assert all(one.clear > 0.95 for one in filtered.outcomes if one.kept and one.clear is not None)
 
 
-def test_filtered_now_or_never(published: Path, tmp_path: Path) -> None:
+def test_filter_comes_now_or_never(published: Path, tmp_path: Path) -> None:
     assert "Nobody has voted in campaign small-1" in annotate_inline(asked(published, filter="now")).filtered
     vote(published, tmp_path, {"aesthetics": "AAAAA", "temporal_flow": "A"})
     assert annotate_inline(asked(published)).filtered == ""
@@ -156,33 +164,33 @@ def test_filtered_now_or_never(published: Path, tmp_path: Path) -> None:
     assert annotate_inline(asked(published, filter="never")).filtered == ""
 
 
-def test_captions_are_translated_before_they_are_shown_and_once(store: Path) -> None:
+def test_captions_are_translated_before_they_are_shown_and_once(with_videos: Path) -> None:
     def japanese(_number: int, body: dict[str, Any]) -> Reply:
         return Reply(text=f"訳: {json.loads(body['messages'][1]['content'])['caption']}")
 
     words = TranslationParameters(model="tiny")
     with FaultyServer(japanese) as server:
         servers = {"translation": ModelServer(url=server.url, patience_s=1.0)}
-        options = asked(store, translation=words, model_servers=servers)
+        options = asked(with_videos, translation=words, model_servers=servers)
         result = annotate_inline(options)
         clips = len({seen.body["messages"][1]["content"] for seen in server.seen})
         assert result.translated is not None
         assert len(result.translated.texts) == clips == len(server.seen)
         annotate_inline(options)
         assert len(server.seen) == clips
-    for task in shown(store).values():
+    for task in shown(with_videos).values():
         assert all(clip.translation == f"訳: {clip.caption}".strip() for clip in task.prompt_clips)
 
 
-def test_without_the_translating_server_captions_are_shown_as_they_are(store: Path) -> None:
-    result = annotate_inline(asked(store, translation=TranslationParameters()))
+def test_captions_are_shown_as_they_are_without_the_translating_server(with_videos: Path) -> None:
+    result = annotate_inline(asked(with_videos, translation=TranslationParameters()))
     assert "model_servers" in result.translation_problem
     assert not result.complete
     assert result.published.shown == 8
-    assert not any(clip.translation for task in shown(store).values() for clip in task.prompt_clips)
+    assert not any(clip.translation for task in shown(with_videos).values() for clip in task.prompt_clips)
 
 
-def test_a_new_version_is_shown_only_when_it_is_asked_for(published: Path) -> None:
+def test_new_version_is_shown_only_when_it_is_asked_for(published: Path) -> None:
     store = published
     release = Release.open(Store.open(store))
     sources = release.sources()[:1]
@@ -205,22 +213,22 @@ def test_a_new_version_is_shown_only_when_it_is_asked_for(published: Path) -> No
         annotate_inline(asked(store, campaign="small-1", version=2))
 
 
-def test_settings_of_a_campaign_go_over_those_of_the_recipe(store: Path, tmp_path: Path) -> None:
+def test_campaign_settings_go_over_those_of_the_recipe(with_videos: Path, tmp_path: Path) -> None:
     path = tmp_path / "campaign.toml"
     path.write_text('name = "spring"\nworkers_per_pair = 3\npay_per_task = 1.5\naspects = ["aesthetics"]\n')
-    made = annotate_inline(asked(store, campaign_settings=str(path))).published.campaign
+    made = annotate_inline(asked(with_videos, campaign_settings=str(path))).published.campaign
     assert (made.name, made.workers_per_pair, made.version, made.pay_per_task) == ("spring", 3, 1, 1.5)
-    assert {task.aspect for task in shown(store, "spring").values()} == {"aesthetics"}
+    assert {task.aspect for task in shown(with_videos, "spring").values()} == {"aesthetics"}
     # published again without the file it keeps them, with a changed one it takes them over
-    assert annotate_inline(asked(store)).published.campaign == made
+    assert annotate_inline(asked(with_videos)).published.campaign == made
     path.write_text('name = "spring"\naspects = ["colour"]\n')
     with pytest.raises(UserInputError, match="no pairs of colour"):
-        annotate_inline(asked(store, campaign_settings=str(path)))
+        annotate_inline(asked(with_videos, campaign_settings=str(path)))
     path.write_text('relase = "main"\n')
     with pytest.raises(UserInputError, match="relase"):
-        annotate_inline(asked(store, campaign_settings=str(path), campaign="x"))
+        annotate_inline(asked(with_videos, campaign_settings=str(path), campaign="x"))
     with pytest.raises(UserInputError, match="does not exist"):
-        annotate_inline(asked(store, campaign_settings=str(tmp_path / "none.toml")))
+        annotate_inline(asked(with_videos, campaign_settings=str(tmp_path / "none.toml")))
 
 
 def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Path) -> None:
@@ -236,7 +244,7 @@ def test_sources_that_may_not_be_passed_on_are_shown_to_nobody_unasked(store: Pa
     assert len(shown(store)) == 4
 
 
-def test_a_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> None:
+def test_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> None:
     opened = Store.open(store)
     gone = Release.open(opened).sources()[0]
     frames = opened.artifact_path(FRAMES, gone.frames_id)
@@ -249,9 +257,7 @@ def test_a_source_without_frames_harms_no_other(store: Path, tmp_path: Path) -> 
     assert annotate_inline(asked(store)).published.shown == 8
 
 
-def test_a_death_while_videos_are_written_costs_its_source_only_and_nothing_is_written_twice(
-    store: Path,
-) -> None:
+def test_death_while_videos_are_written_costs_its_source_only(store: Path) -> None:
     class Dying(InlineExecutor):
         def result(self, handle: Any) -> Any:
             outcome = super().result(handle)
@@ -278,32 +284,34 @@ def test_a_death_while_videos_are_written_costs_its_source_only_and_nothing_is_w
     assert {path.name for path in media_folder(store).iterdir()} == names
 
 
-def test_a_release_may_be_called_what_no_campaign_can(store: Path) -> None:
-    (store / "releases" / "small").rename(store / "releases" / "v1.0")
-    assert annotate_inline(asked(store)).published.campaign.name == "v1-0-1"
+def test_release_may_be_called_what_no_campaign_can(with_videos: Path) -> None:
+    (with_videos / "releases" / "small").rename(with_videos / "releases" / "v1.0")
+    assert annotate_inline(asked(with_videos)).published.campaign.name == "v1-0-1"
     with pytest.raises(UserInputError, match="letters, digits"):
-        annotate_inline(asked(store, campaign="a b"))
+        annotate_inline(asked(with_videos, campaign="a b"))
 
 
-def test_what_could_mean_several_things_is_asked_back(store: Path, tmp_path: Path) -> None:
-    annotate_inline(asked(store, campaign="students"))
-    annotate_inline(asked(store, campaign="prolific"))
+def test_annotate_asks_back_what_could_mean_several_things(with_videos: Path, tmp_path: Path) -> None:
+    annotate_inline(asked(with_videos, campaign="students"))
+    annotate_inline(asked(with_videos, campaign="prolific"))
     with pytest.raises(UserInputError, match=r"several campaigns \(prolific, students\)"):
-        annotate_inline(asked(store))
-    assert annotate_inline(asked(store, campaign="students")).published.known == 8
+        annotate_inline(asked(with_videos))
+    assert annotate_inline(asked(with_videos, campaign="students")).published.known == 8
     path = tmp_path / "campaign.toml"
     path.write_text('name = "students"\nrelease = "other"\n')
     with pytest.raises(UserInputError, match="shows release small version 1, not other version 1"):
-        annotate_inline(asked(store, campaign_settings=str(path)))
-    vote(store, tmp_path, {"aesthetics": "AAAAA"}, "students")
-    annotate_inline(asked(store, campaign="students"))
+        annotate_inline(asked(with_videos, campaign_settings=str(path)))
+    vote(with_videos, tmp_path, {"aesthetics": "AAAAA"}, "students")
+    annotate_inline(asked(with_videos, campaign="students"))
     with pytest.raises(UserInputError, match="publish the release it was filtered from"):
-        annotate_inline(asked(store, release="small-filtered"))
+        annotate_inline(asked(with_videos, release="small-filtered"))
     # the two campaigns' votes are not mixed: nobody of the other has voted
-    assert annotate_inline(asked(store, campaign="prolific", filter="now")).filtered.startswith("Nobody")
+    assert annotate_inline(asked(with_videos, campaign="prolific", filter="now")).filtered.startswith(
+        "Nobody"
+    )
 
 
-def test_what_a_run_on_a_worker_cannot_mean_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_annotate_on_a_worker_reports_wrong_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLVMEVAL_PROFILE", raising=False)
     relative = ({"profile": "site.toml"}, {"settings": "c.toml"}, {"store": "store"})
     cases: list[tuple[dict[str, Any], str]] = [(given, "not an absolute path") for given in relative]

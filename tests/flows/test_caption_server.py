@@ -11,14 +11,14 @@ import pytest
 
 from flows.release.options import BuildOptions
 from slvmeval.cli.main import main
-from storage_schemas.errors import PrerequisiteError, Reason
+from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import ModelServer
 from storage_schemas.store import ANALYSIS, Store
 from tasks.captions.analyser import AnalyserRecipe
 from tests.flows.small_builds import changed, only, with_recipe
 from tests.inline import build_inline
 from tests.small_films import CLIPS
-from tests.tiny_models.faulty_server import FaultyServer, Reply
+from tests.tiny_models.faulty_server import FaultyServer
 
 
 def analysed(options: BuildOptions, **parameters: object) -> BuildOptions:
@@ -39,7 +39,7 @@ def at(options: BuildOptions, server: FaultyServer | str, **changes: Any) -> Bui
     return changed(options, model_servers={"caption-analysis": entry}, **changes)
 
 
-def test_the_server_is_asked_once_about_each_caption_and_again_where_the_analyser_changed(
+def test_caption_server_is_asked_once_about_each_caption_and_again_by_another_analyser(
     asking: BuildOptions,
 ) -> None:
     with FaultyServer() as server:
@@ -65,7 +65,7 @@ def test_the_server_is_asked_once_about_each_caption_and_again_where_the_analyse
     ],
     ids=["model", "key"],
 )
-def test_a_server_that_cannot_be_used_is_found_before_any_work(
+def test_caption_server_that_cannot_be_used_is_found_before_any_work(
     make: Callable[[], FaultyServer], said: str, asking: BuildOptions
 ) -> None:
     with make() as server:
@@ -76,7 +76,7 @@ def test_a_server_that_cannot_be_used_is_found_before_any_work(
     assert server.url in str(problem.value)
 
 
-def test_without_a_server_nothing_starts_and_what_to_add_is_reported(asking: BuildOptions) -> None:
+def test_build_without_a_caption_server_says_what_to_add(asking: BuildOptions) -> None:
     with pytest.raises(PrerequisiteError) as problem:
         build_inline(asking)
     for part in ("'caption-analysis'", "[model_servers.caption-analysis]", "serve-llm", "tiny"):
@@ -85,7 +85,7 @@ def test_without_a_server_nothing_starts_and_what_to_add_is_reported(asking: Bui
         build_inline(at(asking, "http://127.0.0.1:9"))
 
 
-def test_a_server_that_announced_itself_in_the_store_is_found(asking: BuildOptions) -> None:
+def test_caption_server_that_announced_itself_in_the_store_is_found(asking: BuildOptions) -> None:
     store = Store.create(Path(asking.store))
     with FaultyServer(key="secret") as server:
         path = store.root / "servers" / "caption-analysis.json"
@@ -97,24 +97,7 @@ def test_a_server_that_announced_itself_in_the_store_is_found(asking: BuildOptio
         build_inline(analysed(asking, top_k=3))
 
 
-def test_what_failed_is_asked_for_again_by_retry_alone(asking: BuildOptions) -> None:
-    def plan(_: int, body: dict[str, Any]) -> Reply:
-        return Reply("no") if "number 7" in body["messages"][1]["content"] else Reply()
-
-    with FaultyServer(plan) as server:
-        result = build_inline(at(asking, server))
-    (row,) = result.release.set_aside()
-    assert row.reason is Reason.CAPTION_NOT_ANALYSED
-    assert "clip 7" in row.message
-    with FaultyServer() as server:
-        build_inline(at(asking, server))
-        assert (server.seen, server.listed) == ([], 0)
-        result = build_inline(at(asking, server, retry=True))
-        assert ["number 7" in seen.caption for seen in server.seen] == [True]
-    assert len(result.release.pairs()) == 1
-
-
-def test_a_plan_keeps_what_it_asked(
+def test_plan_keeps_what_it_asked(
     asking: BuildOptions, video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe, site = tmp_path / "recipe.json", tmp_path / "site.toml"

@@ -21,10 +21,10 @@ from infra.executor import ProcessExecutor
 from infra.profile import Profile
 from storage_schemas.errors import IntegrityError, PrerequisiteError, StoreError, UserInputError
 from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.locks import only_one
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.llm.limits import Limits
-from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.probe_tables import probe_tables
@@ -34,13 +34,7 @@ from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
 from tasks.scoring.wordings import in_wordings, wordings_in
 from tasks.statistics.cells import cells_of
-from tests.flows.prefect_servers import (
-    ROOT,
-    PrefectServer,
-    recorded_and_result,
-    start_on_server,
-    wait_for,
-)
+from tests.flows.prefect_servers import ROOT, PrefectServer, recorded_and_result, start_on_server, wait_for
 from tests.flows.small_builds import AddFilm, only
 from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
@@ -81,7 +75,7 @@ def total(result: EvaluationResult, label: str) -> tuple[int, int, int]:
     return outcome.total.answered, sum(outcome.total.failures.values()), outcome.total.left
 
 
-def test_right_first_and_ties_are_told_apart(store: Path, planted: PlantedPackage) -> None:
+def test_evaluation_tells_right_first_and_ties_apart(store: Path, planted: PlantedPackage) -> None:
     result = evaluate_inline(asked(store, "planted?label=right", 'planted?mood="first"'))
     assert result.exit_code == 0
     assert total(result, "right") == (18, 0, 0)
@@ -97,7 +91,7 @@ def test_right_first_and_ties_are_told_apart(store: Path, planted: PlantedPackag
     assert {row.pair_id for row in first} == {record.pair_id for record in release.pairs()}
 
 
-def test_a_scorer_is_a_judge_and_shares_the_scores_of_a_source(store: Path, planted: PlantedPackage) -> None:
+def test_scorer_is_a_judge_and_shares_the_scores_of_a_source(store: Path, planted: PlantedPackage) -> None:
     result = evaluate_inline(asked(store, "lengths"))
     assert total(result, "lengths") == (9, 0, 0)
     # of each film three low videos and one high one
@@ -172,14 +166,16 @@ def test_wordings_are_evaluators_of_their_own_beside_the_accuracies(
     assert cost["right+best"] == cost["right+lazy"] == cost["right"] == 6 * len(ASPECTS)
 
 
-def test_a_dry_run_counts_what_wordings_ask(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
+def test_estimate_counts_what_wordings_and_probes_ask(
+    store: Path, planted: PlantedPackage, tmp_path: Path
+) -> None:
     for name in ("best", "lazy"):
         place = tmp_path / "words" / name / "judges" / "video_judge_system.txt"
         place.parent.mkdir(parents=True)
         place.write_text(f"Which? ({name})", encoding="utf-8")
     given = EvaluateParameters(
         store=str(store), evaluators=("planted?tokens=10",), prompts=str(tmp_path / "words"),
-        probes=("one-frame",), repeats=2,
+        probes=("one-frame", "blind"), repeats=2,
     )  # fmt: skip
     evaluation = Evaluation(evaluate_options(given, Profile(store=str(store))), RequestProgress(quiet=True))
     evaluation.prepare(ask_servers=False)
@@ -188,7 +184,9 @@ def test_a_dry_run_counts_what_wordings_ask(store: Path, planted: PlantedPackage
     }
     # in both orders, of three films, twice; probes are asked in the judge's own words alone
     names = ("right", "right+best", "right+lazy", "right+one-frame")
-    assert rows_of == {(name, aspect): (12, 120) for name in names for aspect in ASPECTS}
+    expected = {(name, aspect): (12, 120) for name in names for aspect in ASPECTS}
+    # the films have one prompt: without a video it is one question
+    assert rows_of == expected | {("right+blind", aspect): (2, 20) for aspect in ASPECTS}
 
 
 def test_wordings_that_cannot_be_used_are_refused(
@@ -211,23 +209,7 @@ def test_wordings_that_cannot_be_used_are_refused(
         wordings_in(tmp_path / "words")
 
 
-def test_a_dry_run_counts_what_probes_ask(store: Path, planted: PlantedPackage) -> None:
-    judge = choice_from_text("planted?tokens=10")
-    chosen = [judge, *(judge.model_copy(update={"probe": name}) for name in ("blind", "one-frame"))]
-    evaluation = Evaluation(
-        EvaluateOptions.model_validate({"store": str(store), "evaluators": tuple(chosen)}),
-        RequestProgress(quiet=True),
-    )
-    evaluation.prepare(ask_servers=False)
-    rows_of = estimate(evaluation)
-    counted = {(row.evaluator, row.aspect): (row.requests, row.cost.tokens_in) for row in rows_of}
-    for aspect in ASPECTS:
-        # in both orders, of three films; they have one prompt, so that without a video it is one question
-        assert counted["right", aspect] == counted["right+one-frame", aspect] == (6, 60)
-        assert counted["right+blind", aspect] == (1, 10)
-
-
-def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
+def test_evaluation_asks_nothing_twice(store: Path, planted: PlantedPackage) -> None:
     evaluate_inline(asked(store, "planted", selection=Selection(aspects=("aesthetics",))))
     assert planted.asked("right") == 6
     again = evaluate_inline(asked(store, "planted"))
@@ -244,7 +226,7 @@ def test_nothing_is_asked_twice(store: Path, planted: PlantedPackage) -> None:
         evaluate_inline(asked(store, "planted", repeats=3))
 
 
-def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage) -> None:
+def test_failure_harms_no_other_evaluator(store: Path, planted: PlantedPackage) -> None:
     moods = ("raises", "refused", "prose", "nonsense", "missing")
     result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
     assert result.exit_code == 3
@@ -268,7 +250,7 @@ def test_no_failure_harms_another_evaluator(store: Path, planted: PlantedPackage
     assert planted.asked("prose") == 36
 
 
-def test_no_usable_evaluator_is_an_error(store: Path, planted: PlantedPackage) -> None:
+def test_evaluation_without_a_usable_evaluator_is_an_error(store: Path, planted: PlantedPackage) -> None:
     with pytest.raises(PrerequisiteError, match="weights are missing"):
         evaluate_inline(asked(store, "planted?mood=missing"))
     with pytest.raises(UserInputError, match="did you mean planted"):
@@ -277,6 +259,9 @@ def test_no_usable_evaluator_is_an_error(store: Path, planted: PlantedPackage) -
         evaluate_inline(asked(store, "planted?moood=1"))
     with pytest.raises(UserInputError, match="2 evaluators are called 'right'"):
         evaluate_inline(asked(store, "planted", "planted?seconds=1"))
+    with pytest.raises(UserInputError, match="lengths and again are one evaluator with the same settings"):
+        evaluate_inline(asked(store, "lengths", "lengths?label=again"))
+    assert not planted.asked("lengths")
 
 
 def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
@@ -298,7 +283,9 @@ def test_limits_end_a_run_cleanly(store: Path, planted: PlantedPackage, tmp_path
     assert not list((store / "cache" / "evaluations").glob("*.json"))
 
 
-def test_identical_pairs_of_another_release_are_not_paid_for(store: Path, planted: PlantedPackage) -> None:
+def test_evaluation_does_not_pay_for_identical_pairs_of_another_release(
+    store: Path, planted: PlantedPackage
+) -> None:
     evaluate_inline(asked(store, "planted"))
     kept = JudgementsStore(Store.open(store))
     outcome = kept.rows()
@@ -312,7 +299,7 @@ def test_identical_pairs_of_another_release_are_not_paid_for(store: Path, plante
     assert all("other-" in row.details for row in shared)
 
 
-def test_a_changed_release_is_refused(store: Path, planted: PlantedPackage) -> None:
+def test_evaluation_refuses_a_changed_release(store: Path, planted: PlantedPackage) -> None:
     opened = Release.open(Store.open(store))
     clip = next(iter(opened.store.manifests(DEGRADED_CLIP)))
     opened.store.remove(DEGRADED_CLIP, clip.id)
@@ -325,7 +312,7 @@ def test_a_changed_release_is_refused(store: Path, planted: PlantedPackage) -> N
     assert not planted.asked("right")
 
 
-def test_the_draw_is_nested_and_what_is_not_there_is_reported(store: Path, planted: PlantedPackage) -> None:
+def test_selection_is_nested_and_reports_what_is_not_there(store: Path, planted: PlantedPackage) -> None:
     def pairs(**fields: object) -> set[str]:
         evaluation = Evaluation(asked(store, "planted", selection=fields), RequestProgress(quiet=True))
         evaluation.prepare()
@@ -342,25 +329,11 @@ def test_the_draw_is_nested_and_what_is_not_there_is_reported(store: Path, plant
         pairs(pairs=("zzz",))
 
 
-HOLDS = """
-import sys
-from pathlib import Path
-from storage_schemas.locks import only_one
-with only_one(Path(sys.argv[1])) as mine:
-    print(mine, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
+def test_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
     evaluation = Evaluation(asked(store, "planted", "lengths"), RequestProgress(quiet=True))
     evaluation.prepare()
-    held = str(evaluation.held(evaluation.judges[0]))
-    command = [sys.executable, "-c", HOLDS, held]
-    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=ROOT, **piped) as other:  # type: ignore[call-overload]
-        assert other.stdout is not None
-        assert other.stdout.readline() == "True\n"
+    with only_one(evaluation.held(evaluation.judges[0])) as held:
+        assert held
         result = evaluate_inline(asked(store, "planted", "lengths"))
         assert total(result, "right") == (0, 0, 18)
         assert "another run" in result.evaluators[0].stopped
@@ -368,11 +341,10 @@ def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) 
         renamed = evaluate_inline(asked(store, "planted?label=renamed"))
         assert total(renamed, "renamed") == (0, 0, 18)
         assert "another run" in renamed.evaluators[0].stopped
-        other.kill()
     assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
 
 
-def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, planted: PlantedPackage) -> None:
+def test_answer_of_a_wrong_type_harms_no_other_evaluator(store: Path, planted: PlantedPackage) -> None:
     moods = ("mistyped", "exits", "unsettled", "half-a-sign")
     result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
     assert total(result, "right") == (18, 0, 0)
@@ -384,14 +356,7 @@ def test_what_an_evaluator_gives_of_a_wrong_type_harms_no_other(store: Path, pla
     assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
 
 
-def test_one_evaluator_has_one_label(store: Path, planted: PlantedPackage) -> None:
-    with pytest.raises(UserInputError, match="lengths and again are one evaluator with the same settings"):
-        evaluate_inline(asked(store, "lengths", "lengths?label=again"))
-    assert not planted.asked("lengths")
-    evaluate_inline(asked(store, "planted?mood=first", "planted?mood=right&label=other"))
-
-
-def test_an_evaluator_that_is_told_something_else_is_another(
+def test_evaluator_that_is_told_something_else_is_another(
     store: Path, planted: PlantedPackage, tmp_path: Path
 ) -> None:
     texts = tmp_path / "texts"
@@ -410,17 +375,6 @@ def test_an_evaluator_that_is_told_something_else_is_another(
     some = Selection(aspects=("aesthetics",))
     evaluate_inline(asked(store, "planted", prompts=str(texts), selection=some, repeats=2))
     assert len({row.settings for row in rows(store, "right")}) == 2
-
-
-def test_a_scorer_can_be_submitted(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
-    evaluate_inline(asked(store, "lengths"))
-    release = Release.open(Store.open(store))
-    made = make_submission(release, rows(store, "lengths"), Card(name="L", authors=("A",)), UsedPrices())
-    path = tmp_path / "lengths.json"
-    path.write_bytes(submission_bytes(made))
-    outcome = check_submission(path, release).submission
-    assert outcome.orders == "apart"
-    assert outcome.accuracies["comprehensiveness"].accuracy == 1.0
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from tasks.pairs.ingest import ingest_source
 from tasks.recipe import AspectRecipe, Severity
 from tests.flows.small_builds import (
     AddFilm,
+    add_to_vript,
     changed,
     committed,
     evict_frames,
@@ -32,7 +33,7 @@ from tests.flows.small_builds import (
 )
 from tests.inline import build_inline
 from tests.small_films import caption_lines, write_captions
-from tests.vript_layout import write_vript_layout
+from tests.tasks.sources.vript_layout import Layout
 
 FilmMaker = Callable[[int], Path]
 
@@ -69,26 +70,24 @@ def test_evicted_frames_are_remade_from_the_same_file_alone_wherever_it_is(
     assert store.has(FRAMES, row.frames_id)
 
 
-def test_a_replaced_video_with_the_same_id_is_built_again(
+def test_replaced_video_with_the_same_id_is_built_again(
     simple: BuildOptions, video: Path, film_maker: FilmMaker, tmp_path: Path
 ) -> None:
-    root = tmp_path / "vript"
-    write_vript_layout(*with_captions(video), root, video_id="same")
-    options = changed(simple, sources=(SourceRoot(kind="vript", path=str(root)),))
+    layout = Layout(tmp_path / "vript")
+    add_to_vript(layout, "same", video)
+    options = changed(simple, sources=(SourceRoot(kind="vript", path=str(layout.root)),))
     first = build_inline(options).release
-    other = root / "vript_long_videos" / "same.mp4"
-    other.unlink()
-    other.write_bytes(film_maker(2).read_bytes())
+    layout.write("vript_long_videos/same.mp4", film_maker(2).read_bytes())
     second = build_inline(options).release
     assert second.version == first.version + 1
     (before,), (after,) = first.pairs(), second.pairs()
     assert before.frames_id != after.frames_id == second.source("same").frames_id
 
 
-def test_the_order_of_sources_makes_no_new_version(
+def test_order_of_sources_makes_no_new_version(
     simple: BuildOptions, add_film: AddFilm, tmp_path: Path
 ) -> None:
-    for number in (1, 2, 3, 4):
+    for number in (1, 2, 3):
         add_film(tmp_path / "videos", number)
         assert build_inline(simple).release.version == number
         again = build_inline(simple)
@@ -108,7 +107,7 @@ def test_pairs_of_a_source_that_is_gone_stay_whatever_the_recipe_says(
     assert len(second.pairs()) == len(second.sources()) == 2
 
 
-def test_a_success_outlives_an_earlier_failure(simple: BuildOptions, video: Path) -> None:
+def test_success_outlives_an_earlier_failure(simple: BuildOptions, video: Path) -> None:
     whole = video.read_bytes()
 
     def gone(point: str) -> None:
@@ -127,7 +126,7 @@ def test_a_success_outlives_an_earlier_failure(simple: BuildOptions, video: Path
     assert build_inline(simple).exit_code == 0
 
 
-def test_two_builds_at_once_lose_no_pair(
+def test_builds_at_once_lose_no_pair(
     simple: BuildOptions, video: Path, add_film: AddFilm, tmp_path: Path
 ) -> None:
     """The other build writes its version between our draw and our release."""
@@ -142,7 +141,7 @@ def test_two_builds_at_once_lose_no_pair(
     assert {record.pair_id for record in ours.pairs()} > {record.pair_id for record in theirs.pairs()}
 
 
-def test_an_operation_that_raises_costs_its_own_pair_only(
+def test_operation_that_raises_costs_its_own_pair_only(
     options: BuildOptions, video: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def burst(*_: object) -> None:
@@ -158,7 +157,9 @@ def test_an_operation_that_raises_costs_its_own_pair_only(
     assert build_inline(two).exit_code == 0
 
 
-def test_all_clips_means_all_that_can_be_degraded(options: BuildOptions, video: Path, ffmpeg: str) -> None:
+def test_severity_of_all_clips_means_all_that_can_be_degraded(
+    options: BuildOptions, video: Path, ffmpeg: str
+) -> None:
     """Half of this film stands still, so freezing changes only the other half."""
     moving = "testsrc2=size=160x90:rate=5:duration=24[a];color=size=160x90:rate=5:duration=18[b];[a][b]concat"
     make_video(ffmpeg, video, "-f", "lavfi", "-i", moving)
@@ -168,7 +169,7 @@ def test_all_clips_means_all_that_can_be_degraded(options: BuildOptions, video: 
     assert degraded == sorted(len(record.drawn_clips) for record in result.release.pairs()) == [5, 8]
 
 
-def test_frames_that_only_decoding_can_tell(options: BuildOptions, video: Path, ffmpeg: str) -> None:
+def test_build_of_frames_that_only_decoding_can_tell(options: BuildOptions, video: Path, ffmpeg: str) -> None:
     """A file whose frames are predicted wrongly before ingest: every severity finds its pair."""
     other = video.with_suffix(".mpg")
     make_video(ffmpeg, other, "-i", str(video), "-t", "21", "-r", "30000/1001", "-c:v", "mpeg2video")
@@ -190,7 +191,7 @@ def flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(ANALYSIS, "analyses.parquet"), (TIMELINE, "timeline.parquet")])
-def test_a_damaged_artifact_is_made_again(kind: str, name: str, simple: BuildOptions, video: Path) -> None:
+def test_damaged_artifact_is_made_again(kind: str, name: str, simple: BuildOptions, video: Path) -> None:
     store = build_inline(simple).release.store
     (stored,) = store.manifests(kind)
     folder = store.artifact_path(kind, stored.id)
@@ -204,7 +205,7 @@ def test_a_damaged_artifact_is_made_again(kind: str, name: str, simple: BuildOpt
         assert store.read(kind, stored.id, name)
 
 
-def test_where_nothing_is_new_no_artifact_is_read_and_a_damaged_version_is_not_extended(
+def test_build_without_anything_new_reads_no_artifact_and_extends_no_damaged_version(
     simple: BuildOptions, video: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = build_inline(simple).release

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import psutil
 import pytest
 
 from flows.release.options import BuildOptions
-from tests.flows.prefect_servers import ROOT, START_S, recorded_and_result, start_on_server, wait_for
+from tests.flows.prefect_servers import START_S, recorded_and_result, start_on_server, wait_for
 from tests.flows.small_builds import AddFilm, changed, committed, only
 from tests.inline import build_inline
 
@@ -28,9 +27,11 @@ def direct(options: BuildOptions, video: Path, add_film: AddFilm, tmp_path: Path
     return build_inline(elsewhere).release.manifest.content_checksum
 
 
-def in_the_middle(options: BuildOptions, folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+def in_the_middle(
+    options: BuildOptions, folder: Path, workers: int
+) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
     """Start a build, wait until it has frames, and return it with the processes that it started."""
-    process = start_on_server("build", options, folder)
+    process = start_on_server("build", options, folder, workers)
     frames = "artifacts/timeline/*/*/manifest.json"
     wait_for(lambda: process.poll() is not None or list(Path(options.store).glob(frames)), START_S, "frames")
     assert process.poll() is None, "no frames came"
@@ -54,25 +55,6 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
     assert "dask" not in recorded["artifacts"]
 
 
-def test_where_nothing_is_new_no_server_is_started(simple: BuildOptions, video: Path, tmp_path: Path) -> None:
-    checksum = build_inline(simple).release.manifest.content_checksum
-    script = (
-        "import sys; from flows.release.options import BuildOptions; from infra.profile import Profile\n"
-        "from flows.release.flow import BUILD; from flows.command_runs import run_flow\n"
-        "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
-        "result = run_flow(BUILD, options, Profile(workers=2), direct=False, quiet=True)\n"
-        "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"
-        "print(result.new, result.release.manifest.content_checksum)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(
-        command, input=simple.model_dump_json(), capture_output=True, text=True, env=environment, timeout=200
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["False", checksum]
-
-
 @pytest.mark.parametrize(
     ("kill", "how"),
     [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGTERM)],
@@ -82,7 +64,7 @@ def test_a_flow_that_is_ended_leaves_no_process_behind(
     kill: Callable[[int, int], None], how: signal.Signals, options: BuildOptions, video: Path, tmp_path: Path
 ) -> None:
     """Server, cluster and workers end by themselves, and the next build continues."""
-    process, others = in_the_middle(options, tmp_path)
+    process, others = in_the_middle(options, tmp_path, workers=1)
     assert any("embedded_server" in " ".join(other.cmdline()) for other in others)
     kill(process.pid, how)
     process.communicate(timeout=60)
@@ -99,7 +81,7 @@ def test_a_killed_worker_costs_nothing_but_time(
     add_film(video.parent, 2)
     three = only(options, "aesthetics", "dynamics_degree", "temporal_flow")
     direct = build_inline(changed(three, store=str(tmp_path / "direct")))
-    process, others = in_the_middle(three, tmp_path)
+    process, others = in_the_middle(three, tmp_path, workers=2)
     workers = [other for other in others if "multiprocessing.spawn" in " ".join(other.cmdline())]
     assert workers, "no worker process was found"
     os.kill(workers[-1].pid, signal.SIGKILL)

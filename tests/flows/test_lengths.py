@@ -46,8 +46,7 @@ LENGTHS = Lengths(shares=(0.5, 0.75), positions=("early", "late"))
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> BuildOptions:
     folder = tmp_path_factory.mktemp("lengths")
-    for number in (1, 2):
-        add_film(folder / "videos", number)
+    add_film(folder / "videos", 1)
     sources = (SourceRoot(path=str(folder / "videos")),)
     options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
     return only(options, *ASPECTS, lengths=LENGTHS, name="with-lengths")
@@ -59,28 +58,28 @@ def built(site: BuildOptions) -> BuildResult:
 
 
 @pytest.mark.slow
-def test_excerpts_show_the_same_damage_and_are_verified(built: BuildResult) -> None:
+def test_excerpt_shows_the_same_damage_and_is_verified(built: BuildResult) -> None:
     assert built.exit_code == 0
     store, release = built.release.store, built.release
     excerpts = [record for record in release.pairs() if record.excerpt is not None]
     assert {record.aspect for record in excerpts} == set(ASPECTS)
     for record in excerpts:
         assert verify_deep(store, record) == []
+    (source,) = release.sources()
     for aspect in ASPECTS:
-        for source in release.sources():
-            some = [r for r in excerpts if (r.aspect, r.source_id) == (aspect, source.source_id)]
-            assert len({r.drawn_clips for r in some}) == 1
-            clips = {s.degraded_clip for r in some for s in r.segments if s.degraded_clip}
-            assert len(clips) == (1 if aspect == "aesthetics" else 0)
-            shares = {r.excerpt.share: r for r in some if r.excerpt and r.excerpt.position == "own"}
-            whole = shares[1.0]
-            assert whole.high_frames == source.frame_count
-            for share, record in shares.items():
-                if share < 1:
-                    assert record.high_frames < whole.high_frames
-                    prompt = open_pair(store, release, record.pair_id).prompt
-                    assert prompt in release.prompt(source.source_id)
-                    assert 0 < len(prompt) < len(release.prompt(source.source_id))
+        some = [record for record in excerpts if record.aspect == aspect]
+        assert len({r.drawn_clips for r in some}) == 1
+        clips = {s.degraded_clip for r in some for s in r.segments if s.degraded_clip}
+        assert len(clips) == (1 if aspect == "aesthetics" else 0)
+        shares = {r.excerpt.share: r for r in some if r.excerpt and r.excerpt.position == "own"}
+        whole = shares[1.0]
+        assert whole.high_frames == source.frame_count
+        for share, record in shares.items():
+            if share < 1:
+                assert record.high_frames < whole.high_frames
+                prompt = open_pair(store, release, record.pair_id).prompt
+                assert prompt in release.prompt(source.source_id)
+                assert 0 < len(prompt) < len(release.prompt(source.source_id))
 
 
 def test_excerpts_copy_no_video_and_are_rebuilt_equal(
@@ -120,7 +119,7 @@ def test_excerpts_copy_no_video_and_are_rebuilt_equal(
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else None,
 )
-def test_a_run_and_its_estimate_follow_the_selected_excerpts(
+def test_evaluation_and_its_estimate_follow_the_selected_excerpts(
     selection: dict[str, Any], is_wanted: Callable[[Excerpt | None], object], built: BuildResult
 ) -> None:
     store, records = built.release.store, built.release.pairs()
@@ -135,7 +134,7 @@ def test_a_run_and_its_estimate_follow_the_selected_excerpts(
     assert sum(row.requests for row in estimate(evaluation)) == len({request.key for request in judge.units})
 
 
-def test_lengths_that_do_not_occur_and_searches_without_pairs_are_refused(built: BuildResult) -> None:
+def test_prepare_refuses_lengths_that_do_not_occur_and_searches_without_pairs(built: BuildResult) -> None:
     def prepare(**given: Any) -> None:
         parameters = EvaluateParameters(store=str(built.release.store.root), evaluators=("coin",), **given)
         options = evaluate_options(parameters, parameters.site())
@@ -149,9 +148,7 @@ def test_lengths_that_do_not_occur_and_searches_without_pairs_are_refused(built:
         prepare(lengths=("excerpts",), adaptive=True)
 
 
-def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(
-    built: BuildResult, tmp_path: Path
-) -> None:
+def test_report_has_accuracies_by_length(built: BuildResult, tmp_path: Path) -> None:
     store = built.release.store
     chosen = tuple(choice_from_text(name) for name in ("duration", "contrast"))
     assert (
@@ -171,7 +168,7 @@ def test_judges_are_asked_with_the_excerpts_prompt_and_reported_by_length(
     # what has lost a clip is shorter, however long the excerpt
     assert [row["accuracy"] for row in rows] == [1.0] * len(rows)
     assert rows[-1]["share"] == 1.0
-    assert rows[-1]["sources"] == 2
+    assert rows[-1]["sources"] == 1
     changes = [row for row in report.tables["length-change"].rows if row["evaluator"] == "duration"]
     assert changes
     assert all(row["difference"] == 0 for row in changes)
@@ -187,9 +184,7 @@ def decoded(path: Path) -> list[bytes]:
         return [frame.to_ndarray().tobytes() for frame in video.decode(video=0)]
 
 
-def test_the_gallery_shows_excerpts_as_parts_of_videos_that_are_there(
-    built: BuildResult, tmp_path: Path
-) -> None:
+def test_gallery_shows_excerpts_as_parts_of_videos_that_are_there(built: BuildResult, tmp_path: Path) -> None:
     store, release = built.release.store, built.release
     root = write_gallery(store, release, tmp_path / "gallery").parent
     records = {record.pair_id: record for record in release.pairs()}
@@ -214,12 +209,12 @@ def test_the_gallery_shows_excerpts_as_parts_of_videos_that_are_there(
     assert seen == sum(record.excerpt is not None for record in records.values())
 
 
-def test_an_excerpt_without_the_whole_film_has_a_video_of_its_own(built: BuildResult) -> None:
+def test_excerpt_without_the_whole_film_has_a_video_of_its_own(built: BuildResult) -> None:
     records = [r for r in built.release.pairs() if r.excerpt is None or r.excerpt.share < 1]
     assert with_videos(records) == records
 
 
-def test_a_list_of_pairs_says_which_are_excerpts(
+def test_pairs_command_says_which_are_excerpts(
     built: BuildResult, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -235,7 +230,7 @@ def test_a_list_of_pairs_says_which_are_excerpts(
     assert line in capsys.readouterr().out
 
 
-def test_exported_excerpts_have_both_videos(built: BuildResult, tmp_path: Path) -> None:
+def test_export_has_both_videos_of_excerpts(built: BuildResult, tmp_path: Path) -> None:
     export_release(built.release.store, built.release, tmp_path / "export", private=True)
     rows = list(read_dicts(tmp_path / "export" / "data" / "pairs.parquet"))
     short = [row for row in rows if row["length_share"] < 1]

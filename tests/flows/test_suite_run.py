@@ -88,7 +88,7 @@ def by_name(result: SuiteResult) -> dict[str, Any]:
     return {one.dimension: one for one in result.dimensions}
 
 
-def test_all_that_can_be_scored_is_and_never_twice(scored: Scored, marker: FaultyServer) -> None:
+def test_suite_scores_what_can_be_scored_and_never_twice(scored: Scored, marker: FaultyServer) -> None:
     given = scored.options(marker)
     result = suite_inline(given)
     outcome = by_name(result)
@@ -120,7 +120,7 @@ def test_all_that_can_be_scored_is_and_never_twice(scored: Scored, marker: Fault
     assert len(scored.rows()) == 14
 
 
-def test_files_that_do_not_fit_are_reported_and_the_rest_continues(
+def test_suite_reports_files_that_do_not_fit_and_scores_the_rest(
     scored: Scored, marker: FaultyServer, ffmpeg: str, tmp_path: Path
 ) -> None:
     videos = tmp_path / "videos"
@@ -190,19 +190,7 @@ def test_answers_outside_the_scale_and_for_other_videos_are_rows(scored: Scored,
         assert len(server.seen) == 2
 
 
-def test_a_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
-    scored: Scored, marker: FaultyServer
-) -> None:
-    with FaultyServer(answers) as gone:
-        pass
-    down = scored.run(gone)
-    assert dict(down["beauty"].failures) == {"server_down": 4}
-    assert down["length"].scored == 4
-    up = scored.run(marker)
-    assert up["beauty"].scored == up["contest"].scored == up["length"].found_before == 4
-
-
-def test_only_what_is_missing_is_checked_and_weights_are_named_before_a_gpu(
+def test_suite_checks_only_what_is_missing_and_names_weights_before_a_gpu(
     scored: Scored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = scored.options(dimensions=("length",))
@@ -227,7 +215,7 @@ def test_only_what_is_missing_is_checked_and_weights_are_named_before_a_gpu(
     assert "[pools." not in stopped
 
 
-def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_continues(
+def test_dimension_that_cannot_be_made_becomes_rows_and_the_rest_continues(
     scored: Scored, marker: FaultyServer
 ) -> None:
     made = 'raise PrerequisiteError("the profile names no server")\n        return AskingScorer(found'
@@ -241,7 +229,7 @@ def test_a_dimension_that_cannot_even_be_made_becomes_rows_and_the_rest_continue
     assert len(scored.rows()) == count
 
 
-def test_a_dry_run_says_what_then_happens(scored: Scored, marker: FaultyServer, tmp_path: Path) -> None:
+def test_estimate_says_what_then_happens(scored: Scored, marker: FaultyServer, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
     given = scored.options(marker, prices=str(tmp_path / "prices.toml"))
     run = SuiteRun(given, RequestProgress(quiet=True))
@@ -263,7 +251,7 @@ def test_a_dry_run_says_what_then_happens(scored: Scored, marker: FaultyServer, 
     assert [row.dimension for row in after.estimate()] == ["heavy"]
 
 
-def test_a_limit_ends_what_is_paid_for_and_the_next_run_continues(
+def test_limit_ends_what_is_paid_for_and_the_next_run_continues(
     scored: Scored, marker: FaultyServer, tmp_path: Path
 ) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
@@ -283,7 +271,7 @@ def test_a_limit_ends_what_is_paid_for_and_the_next_run_continues(
     assert len(marker.seen) == 12
 
 
-def test_the_mini_split_is_drawn_with_its_seed(scored: Scored, marker: FaultyServer) -> None:
+def test_mini_split_is_drawn_with_its_seed(scored: Scored, marker: FaultyServer) -> None:
     def drawn(seed: int) -> list[str]:
         run = SuiteRun(scored.options(marker, mini=1, seed=seed), RequestProgress(quiet=True))
         run.prepare(ask_servers=False)
@@ -294,7 +282,9 @@ def test_the_mini_split_is_drawn_with_its_seed(scored: Scored, marker: FaultySer
     assert len({tuple(drawn(seed)) for seed in range(6)}) > 1
 
 
-def test_wrong_names_are_reported(scored: Scored, marker: FaultyServer, tmp_path: Path) -> None:
+def test_suite_options_with_wrong_names_are_reported(
+    scored: Scored, marker: FaultyServer, tmp_path: Path
+) -> None:
     (tmp_path / "bare.csv").write_text("prompt_id\np1\n")
     for more, output in (
         ({"dimensions": ("beautty",)}, "no dimension 'beautty'"),

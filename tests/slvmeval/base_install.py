@@ -31,17 +31,15 @@ sys.meta_path.insert(0, Hider())
 """
 
 
-def run_in_base(folder: Path, *words: str, also: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def run_in_base(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python with these arguments, without the packages of the extras.
 
     Parameters
     ----------
     folder
         An existing folder, where it runs.
-    also
-        Modules that are hidden in addition.
     """
-    hidden = sorted({*(name for names in EXTRAS.values() for name in names), *BROUGHT, *also})
+    hidden = sorted({*(name for names in EXTRAS.values() for name in names), *BROUGHT})
     site = folder / "hiding"
     site.mkdir(exist_ok=True)
     (site / "sitecustomize.py").write_text(_SITE.format(hidden=hidden), encoding="utf-8")

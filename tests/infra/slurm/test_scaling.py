@@ -53,7 +53,7 @@ def after(jobs: list[JobState], decision: ScalingStep) -> int:
     return len(jobs) - len(decision.cancel) + decision.submit
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(pools, queues, demands, demands, st.booleans())
 def test_one_decision(pool: Pool, jobs: list[JobState], wanted: int, lately: int, may_submit: bool) -> None:
     decision = decide(pool, wanted, lately, jobs, NOW, may_submit)

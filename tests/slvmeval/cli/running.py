@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 
@@ -27,6 +28,26 @@ class Printed(NamedTuple):
     def error(self) -> str:
         """The errors with single spaces, without the frame around them."""
         return " ".join(self.err.replace("│", " ").split())
+
+
+@cache
+def every_command() -> dict[str, Any]:
+    """Each command by its words, as typer's groups look them up."""
+    import typer.main
+    from typer.core import TyperGroup
+
+    from slvmeval.cli.main import app
+
+    context: Any = None
+
+    def walk(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+        if not isinstance(command, TyperGroup):
+            yield " ".join(words), command
+        else:
+            for name in command.list_commands(context):
+                yield from walk(command.get_command(context, name), (*words, name))
+
+    return dict(walk(typer.main.get_command(app)))
 
 
 #: `run("status", "--store", folder, code=1)` asserts the exit code.

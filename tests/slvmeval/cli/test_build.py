@@ -109,7 +109,7 @@ def built(first: Built, tmp_path: Path) -> Built:
     return first.copy(tmp_path)
 
 
-def test_everything_is_built_summed_up_listed_and_shown(first: Built, run: Run) -> None:
+def test_build_is_summed_up_listed_and_shown(first: Built, run: Run) -> None:
     made = first.result()
     assert (made["release"], made["version"], made["new"], made["gallery"]) == ("small", 1, True, None)
     counts = {"planned": 1, "built": 1, "set_aside": 0, "reasons": {}}
@@ -132,7 +132,7 @@ def test_everything_is_built_summed_up_listed_and_shown(first: Built, run: Run) 
     assert "small 1" in run("status", *store).out
 
 
-def test_a_second_build_makes_nothing_and_starts_nothing(built: Built, run: Run) -> None:
+def test_second_build_makes_nothing_and_starts_nothing(built: Built, run: Run) -> None:
     before = {path: path.stat().st_mtime_ns for path in built.store.rglob("manifest.json")}
     # without --direct, but no orchestrator is imported
     code = (
@@ -150,7 +150,7 @@ def test_a_second_build_makes_nothing_and_starts_nothing(built: Built, run: Run)
     assert "no build of release 'other' was started" in run(*retry, "other", code=1).err
 
 
-def test_a_bad_source_costs_no_other_and_tells_in_the_exit_code(
+def test_bad_source_costs_no_other_and_shows_in_the_exit_code(
     built: Built, tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     videos = tmp_path / "videos"
@@ -274,7 +274,7 @@ def test_evicted_frames_come_back_when_they_are_wanted(built: Built, tmp_path: P
     run(*words, "left", code=2)
 
 
-def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
+def test_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     built: Built, ffmpeg: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     store = ("small", "--store", built.store, "--quiet")
@@ -300,7 +300,7 @@ def test_the_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     assert f"{source['frames'] - 10} more frames differ than shown" in output
 
 
-def test_a_gallery_of_the_same_version_is_not_written_again(built: Built, tmp_path: Path, run: Run) -> None:
+def test_gallery_of_the_same_version_is_not_written_again(built: Built, tmp_path: Path, run: Run) -> None:
     gallery = tmp_path / "gallery"
 
     def build() -> dict[Path, int]:
@@ -316,7 +316,7 @@ def test_a_gallery_of_the_same_version_is_not_written_again(built: Built, tmp_pa
     assert (gallery / "index.html").stat().st_mtime > 1
 
 
-def test_a_pinned_recipe_makes_the_same_pairs(
+def test_pinned_recipe_makes_the_same_pairs(
     built: Built, tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pinned = tmp_path / "pinned.json"
@@ -335,7 +335,7 @@ def test_a_pinned_recipe_makes_the_same_pairs(
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
-def test_a_misspelled_folder_leaves_no_store_behind(tmp_path: Path, run: Run, more: tuple[str, ...]) -> None:
+def test_misspelled_folder_leaves_no_store_behind(tmp_path: Path, run: Run, more: tuple[str, ...]) -> None:
     told = run("build", "-s", tmp_path / "vidoes", "--store", tmp_path / "store", "--direct", *more, code=1)
     # although the recipe's weights are missing, too
     assert "vidoes does not exist" in told.err

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from slvmeval.cli import terminal
-from slvmeval.cli.main import app
-from tests.slvmeval.cli.running import Run
-from tests.slvmeval.cli.test_help import all_commands
+from tests.slvmeval.cli.running import Run, every_command
 
 
 def test_show_prints_a_part_in_each_form(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +50,7 @@ def test_show_prints_a_part_in_each_form(capsys: pytest.CaptureFixture[str]) -> 
         ("annotate simulate --pairs 20 --set runs=1", ["**a campaign**"]),
     ],
 )
-def test_a_command_prints_markdown(words: str, lines: list[str], judged_store: Path, run: Run) -> None:
+def test_command_prints_markdown(words: str, lines: list[str], judged_store: Path, run: Run) -> None:
     store = () if "simulate" in words else ("--store", judged_store)
     out = run(*words.split(), "--format", "markdown", *store).out
     assert set(lines) <= set(out.splitlines())
@@ -62,10 +58,9 @@ def test_a_command_prints_markdown(words: str, lines: list[str], judged_store: P
 
 
 def test_commands_have_one_option_for_the_form() -> None:
-    commands: Any = dict(all_commands(typer.main.get_command(app)))
     forms = {
-        " ".join(words): (option.opts, option.default)
-        for words, command in commands.items()
+        words: (option.opts, option.default)
+        for words, command in every_command().items()
         for option in command.params
         if option.name == "output"
     }

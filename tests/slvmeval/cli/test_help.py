@@ -6,68 +6,33 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
 import slvmeval
-from slvmeval.cli.main import app
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, every_command
 
-CONTEXT: Any = None
 ROOT = Path(__file__).parents[3]
 MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 56, 100, 45
 
 
-def commands(command: object, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    # a group looks its suites up when they are used
-    if not isinstance(command, TyperGroup):
-        yield words, str(getattr(command, "help", ""))
-    else:
-        for name in command.list_commands(CONTEXT):
-            yield from commands(command.get_command(CONTEXT, name), (*words, name))
-
-
-@cache
-def every_command() -> dict[str, str]:
-    """The help of each command by its words."""
-    return {" ".join(words): text for words, text in commands(typer.main.get_command(app))}
-
-
-#: The commands below each word, as the documents name them.
-COMMANDS = {
-    "": (
-        "list captions init build demo doctor status verify pairs gc gallery materialise export pull "
-        "evaluate report compare jury leaderboard prompts deploy run serve-llm"
-    ),
-    "sources": "scan caption categorise",
-    "models": "add",
-    "judgements": "export import",
-    "submission": "make check",
-    "meta-sets": "proxy-study",
-    "suite": "run leaderboard scores alignment correlations aesthetics-bound",
-    "suite prompts": "make review statistics",
-    "annotate": (
-        "publish publish-ratings serve translate collect export import status links erase filter payments "
-        "workers simulate backup"
-    ),
-}
-
-
-def test_every_command_that_the_documents_name_teaches_by_an_example(run: Run) -> None:
-    named = {f"{above} {name}".strip() for above, names in COMMANDS.items() for name in names.split()}
-    assert every_command().keys() == named
-    for words, text in every_command().items():
-        assert f"Example: `slvmeval {words}" in text, words
-        assert "Usage:" in run(*words.split(), "--help").out
+def test_commands_stay_few_and_teach_by_an_example(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers only shrink; the aims are 55 commands, 100 names and 45 lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert len(every_command()) <= MAX_COMMANDS
+    options = [option for command in every_command().values() for option in command.params]
+    names = {name for one in options for name in (*one.opts, *one.secondary_opts) if name.startswith("--")}
+    assert len(names) <= MAX_NAMES, sorted(names)
+    for words, command in every_command().items():
+        assert f"Example: `slvmeval {words}" in command.help, words
+        shown = run(*words.split(), "--help").out
+        assert "Usage:" in shown
+        assert shown.count("\n") <= MAX_HELP_LINES, words
 
 
 def test_help_and_lists_load_nothing_heavy() -> None:
@@ -111,7 +76,7 @@ def test_wrong_usage_exits_2(words: str, run: Run) -> None:
     assert "Usage:" in run(*words.split(), code=2).err
 
 
-def test_a_name_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
+def test_argument_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
     assert "no store at" in run("captions", "-film", "--store", tmp_path, code=1).error
     for mistaken in (("captions", "-store", tmp_path), ("pairs", "-e")):
         assert "No such option: -" in run(*mistaken, code=2).error
@@ -137,7 +102,7 @@ def test_a_name_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
         ("report --set margin=0", "must be at least 0.1 (got '0')"),
     ],
 )
-def test_a_wrong_value_or_option_is_explained_in_plain_words(words: str, message: str, run: Run) -> None:
+def test_wrong_value_or_option_is_explained_in_plain_words(words: str, message: str, run: Run) -> None:
     said = run(*words.split(), code=2).error
     assert message in said
     assert "Value error" not in said
@@ -186,7 +151,7 @@ def test_a_wrong_value_or_option_is_explained_in_plain_words(words: str, message
         ("prompts x judges --dry-run", "AREA: not with --dry-run"),
     ],
 )
-def test_an_option_that_would_be_ignored_is_refused(words: str, message: str, run: Run) -> None:
+def test_option_that_would_be_ignored_is_refused(words: str, message: str, run: Run) -> None:
     assert message in run(*words.split(), code=2).error
 
 
@@ -217,20 +182,20 @@ RESUME = "interrupted; run the same command again to resume\n"
         (end_by_signal, 143, RESUME),
     ],
 )
-def test_an_end_is_a_message_and_an_exit_code(
+def test_main_turns_an_end_into_a_message_and_an_exit_code(
     ending: Callable[[], None], code: int, message: str, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     monkeypatch.setattr("slvmeval.cli.terminal.open_store", lambda *_, **__: ending())
     assert run("status", code=code).err == message
 
 
-def test_an_unforeseen_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_main_does_not_hide_an_unforeseen_error(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.setattr("slvmeval.cli.terminal.open_store", lambda *_, **__: raising(ZeroDivisionError())())
     with pytest.raises(ZeroDivisionError):
         run("status")
 
 
-def test_a_module_is_the_command(tmp_path: Path) -> None:
+def test_module_is_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "slvmeval", "status", "--store", str(tmp_path / "none")]
     environment = os.environ | {"PYTHONUTF8": "1"}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -255,7 +220,7 @@ def test_a_module_is_the_command(tmp_path: Path) -> None:
         ("-s /x --set damaged=conceil", "damaged: must be"),
     ],
 )
-def test_what_cannot_be_meant_is_reported_before_any_work(
+def test_build_reports_wrong_words_before_any_work(
     words: str, message: str, tmp_path: Path, run: Run
 ) -> None:
     store = tmp_path / "store"
@@ -276,7 +241,7 @@ def test_sources_scan_names_its_own_argument(run: Run) -> None:
     assert "error: KIND:PATH foldr:/x: " in run("sources", "scan", "foldr:/x", code=1).err
 
 
-def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
+def test_recipe_with_changes_is_not_called_by_the_old_name() -> None:
     from flows.release.options import recipe_with
 
     recipe = recipe_with("cpu-approx", ["clips_per_pair=3", "aspects.aesthetics.parameters.contrast=-0.5"])
@@ -287,7 +252,7 @@ def test_a_changed_recipe_is_not_called_by_the_old_name() -> None:
         recipe_with("paper", ["name=paper", "clips_per_pair=3"])
 
 
-def test_the_store_and_the_profile_may_stand_before_a_command(tmp_path: Path, run: Run) -> None:
+def test_store_and_profile_may_stand_before_a_command(tmp_path: Path, run: Run) -> None:
     store = tmp_path / "none"
     for words in (["--store", store, "status"], [f"--store={store}", "status"], ["status", "--store", store]):
         assert f"no store at {store}" in run(*words, code=1).err
@@ -295,29 +260,3 @@ def test_the_store_and_the_profile_may_stand_before_a_command(tmp_path: Path, ru
     assert "next: slvmeval" in run("--store", store).out
     (tmp_path / "bad.toml").write_text("no_such = 1\n")
     assert "unknown key 'no_such'" in run("--profile", tmp_path / "bad.toml", "status", code=1).err
-
-
-def all_commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    below = getattr(command, "commands", None)
-    if below is None:
-        yield words, command
-    else:
-        for name, sub in below.items():
-            yield from all_commands(sub, (*words, name))
-
-
-def test_the_command_line_stays_small(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """These numbers only shrink; the aims are 55 commands, 100 names and 45 lines."""
-    monkeypatch.setenv("COLUMNS", "80")
-    commands = dict(all_commands(typer.main.get_command(app)))
-    assert len(commands) <= MAX_COMMANDS
-    names = {
-        name
-        for command in commands.values()
-        for option in command.params
-        for name in (*option.opts, *option.secondary_opts)
-        if name.startswith("--")
-    }
-    assert len(names) <= MAX_NAMES, sorted(names)
-    lines = {" ".join(words): run(*words, "--help").out.count("\n") for words in commands}
-    assert max(lines.values()) <= MAX_HELP_LINES, sorted(lines.items(), key=lambda one: one[1])[-5:]

@@ -11,8 +11,7 @@ from flows.score.parameters import EvaluateParameters
 from infra.profile import load_profile
 from storage_schemas.errors import UserInputError
 from tasks.llm.prompt_files import prompt_catalogue, prompt_text
-from tests.slvmeval.cli.running import Run
-from tests.slvmeval.cli.test_help import every_command
+from tests.slvmeval.cli.running import Run, every_command
 from tests.tasks.llm.made_up_paper import SLVMEVAL
 
 PAINT = "operations/color_instruction.txt: the placeholder {object} is missing"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
 from flows.release.options import BuildOptions, last_options, request_path, source_root
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.json_checksum import with_checksum
 from storage_schemas.store import Store
@@ -20,7 +20,7 @@ from tasks.sources.vript_times import TimeKeys
 from tests.slvmeval.cli.running import Run
 
 
-def test_options_follow_a_question_mark() -> None:
+def test_source_root_takes_options_behind_a_question_mark() -> None:
     root = source_root(
         'vript:/data/v?unpack=true&only_present=true&time_keys={"start": ["from"], "end": ["to"]}'
     )
@@ -44,7 +44,7 @@ def test_options_follow_a_question_mark() -> None:
         assert message in str(problem.value)
 
 
-def test_a_question_mark_may_be_part_of_a_folder_that_exists(
+def test_source_root_takes_a_question_mark_of_a_folder_that_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def test_a_question_mark_may_be_part_of_a_folder_that_exists(
     assert source_root("vript:x").kind == "folder"
 
 
-def test_the_adapter_gets_its_options(tmp_path: Path, run: Run) -> None:
+def test_adapter_gets_its_options(tmp_path: Path, run: Run) -> None:
     # Vript's layout with one captioned video that is missing
     root = tmp_path / "vript"
     for name in ("vript_captions", "vript_long_videos", "vript_long_videos_clips"):
@@ -70,23 +70,18 @@ def test_the_adapter_gets_its_options(tmp_path: Path, run: Run) -> None:
     assert "cannot unpack" in run("sources", "scan", f"vript:{root}?unpack=true", code=1).err
 
 
-def test_a_title_is_shown_where_the_terminal_lacks_its_letters(
-    tmp_path: Path, add_film: Callable[[Path, int], Path]
+def test_title_is_shown_where_the_terminal_lacks_its_letters(
+    tmp_path: Path, add_film: Callable[[Path, int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    videos = tmp_path / "videos"
-    film = add_film(videos, 1)
+    film = add_film(tmp_path / "videos", 1)
     for path in (film, film.with_suffix(".jsonl")):
         path.rename(path.with_stem("Кот"))
-    command = [sys.executable, "-m", "slvmeval", "sources", "scan", str(videos)]
-    shown = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONIOENCODING": "latin-1:strict", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert r"\u041a\u043e\u0442" in shown.stdout
+    shown = BytesIO()
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("sys.stdout", TextIOWrapper(shown, encoding="latin-1"))
+    assert main(["sources", "scan", str(tmp_path / "videos")]) == 0
+    sys.stdout.flush()
+    assert rb"\u041a\u043e\u0442" in shown.getvalue()
 
 
 def test_retry_asks_the_adapter_for_the_same(tmp_path: Path) -> None:

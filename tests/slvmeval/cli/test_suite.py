@@ -16,6 +16,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.score_store import ScoresStore
+from tests.flows.prefect_servers import prefect_home
 from tests.slvmeval.cli.running import Run
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
@@ -28,7 +29,7 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_from_a_folder_to_a_leaderboard(
+def test_suite_goes_from_a_folder_to_a_leaderboard(
     tmp_path: Path, ffmpeg: str, planted_suite: Path, marker: FaultyServer, run: Run
 ) -> None:
     videos = tmp_path / "videos"
@@ -74,9 +75,10 @@ def test_from_a_folder_to_a_leaderboard(
 
 
 @pytest.mark.slow
-def test_scores_are_made_by_a_flow_unless_it_is_direct(
-    tmp_path: Path, ffmpeg: str, planted_suite: Path, run: Run
+def test_suite_is_a_flow_unless_it_is_direct(
+    tmp_path: Path, ffmpeg: str, planted_suite: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PREFECT_HOME", prefect_home(tmp_path))
     short_film(ffmpeg, tmp_path / "videos" / "anna.mp4", 1.0, 0)
     (tmp_path / "videos" / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,anna.mp4\n")
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")
@@ -106,7 +108,10 @@ def scored(tmp_path: Path) -> list[str]:
     return ["--store", str(tmp_path / "store")]
 
 
-def test_agreement_with_people(tmp_path: Path, planted_suite: Path, scored: list[str], run: Run) -> None:
+def test_alignment_with_people(
+    tmp_path: Path, planted_suite: Path, scored: list[str], run: Run, no_more_figures: Callable[[], None]
+) -> None:
+    no_more_figures()
     ratings = tmp_path / "ratings.csv"
     lines = [f"a,p{number},beauty,{rater},{number % 5 + 1}" for number in range(8) for rater in ("r1", "r2")]
     ratings.write_text("\n".join([RATINGS, *lines, "a,p0,beauty,r3,0", ""]))
@@ -122,7 +127,7 @@ def test_agreement_with_people(tmp_path: Path, planted_suite: Path, scored: list
     assert names >= {f"alignment.{end}" for end in ("md", "tex", "svg", "pdf")}
 
 
-def test_ratings_of_videos_without_a_score_are_left_out_and_named(
+def test_alignment_names_ratings_of_videos_without_a_score(
     tmp_path: Path, planted_suite: Path, run: Run, no_more_figures: Callable[[], None]
 ) -> None:
     no_more_figures()
@@ -156,7 +161,7 @@ def test_ratings_of_videos_without_a_score_are_left_out_and_named(
     assert (row["videos"], row["ratings"], row["spearman"]) == ("3", "6", "1.0")
 
 
-def test_the_page_shows_the_videos_on_which_both_differ_most_with_the_models_reason(
+def test_alignment_page_shows_the_videos_on_which_both_differ_most(
     tmp_path: Path,
     planted_suite: Path,
     film_maker: Callable[[int], Path],
@@ -225,15 +230,15 @@ def test_correlations_of_dimensions(
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
     no_more_figures()
     # the same from a file that holds the same scores, without a store
-    for end in ("csv", "jsonl", "parquet"):
-        file, other = tmp_path / f"scores.{end}", tmp_path / f"out-{end}"
-        run("suite", "scores", file, *scored)
-        run(*words, other, "--scores", file)
-        for name in ("correlations.csv", "themes.csv"):
-            assert (other / name).read_text() == (out / name).read_text()
+    file, other = tmp_path / "scores.parquet", tmp_path / "other"
+    run("suite", "scores", file, *scored)
+    run(*words, other, "--scores", file)
+    for name in ("correlations.csv", "themes.csv"):
+        assert (other / name).read_text() == (out / name).read_text()
 
 
 def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Callable[[], None]) -> None:
+    no_more_figures()
     table, out, prompts = tmp_path / "table.csv", tmp_path / "out", tmp_path / "prompts.csv"
     x, y = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0], [2.0, 1.0, 4.0, 3.0, 7.0, 6.0]
     lines = ["model,prompt_id,dimension,score,seen by"]
@@ -249,12 +254,9 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Ca
     (row,) = read(out / "correlations.csv")
     assert (row["first"], row["second"], row["videos"]) == ("calm", "sharp", "6")
     assert float(row["pearson"]) == pytest.approx(stats.pearsonr(x, y).statistic)
-    assert float(row["spearman"]) == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert float(row["kendall"]) == pytest.approx(stats.kendalltau(x, y).statistic)
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
     assert len(titles) == 2
     assert any("Sci-Fi" in text for text in titles)
-    no_more_figures()
     categories = tmp_path / "categories.csv"
     categories.write_text("theme,category\nSci-Fi,Fiction\n")
     printed = run(*words, table, "--prompt-suite", prompts, "--categories", categories)
@@ -270,7 +272,7 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Ca
     run(*words, tmp_path / "x.parquet", code=1)
 
 
-def test_nothing_there_is_reported(tmp_path: Path, planted_suite: Path, run: Run) -> None:
+def test_suite_commands_without_scores_say_so(tmp_path: Path, planted_suite: Path, run: Run) -> None:
     Store.create(tmp_path / "store")
     store = ("--store", tmp_path / "store")
     board = ("--out", tmp_path / "out", *store)

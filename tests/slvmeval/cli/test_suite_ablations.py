@@ -79,9 +79,10 @@ def expected(suite: str, videos: list[tuple[str, str]]) -> float:
     return float(stats.spearmanr([scores[video] for video in videos], means).statistic)
 
 
-def test_variants_stand_beside_the_suite(
+def test_alignment_has_variants_beside_the_suite(
     store: Path, ratings: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
 ) -> None:
+    no_more_figures()
     prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out"
     kinds = {"p0": "simple", "p1": "simple", "p2": "complex", "p3": "complex"}
     lines = [{"prompt_id": id_, "text": "A ball.", "kind": kind} for id_, kind in kinds.items()]
@@ -123,7 +124,6 @@ def test_variants_stand_beside_the_suite(
     simple = [video for video in VIDEOS if kinds[video[1]] == "simple"]
     assert float(by_kind[4]["temporal_consistency"]) == pytest.approx(expected("video-bench", simple))
 
-    no_more_figures()
     run(*words, "--common", "--variant", "mine")
     table = read(out / "ablations.csv")
     assert [one["variant"] for one in table] == ["", "mine"]
@@ -145,7 +145,10 @@ def test_variants_stand_beside_the_suite(
     assert (table[1]["machine_alpha"], table[1]["difference"]) == ("", "")
 
 
-def test_against_the_paper(tmp_path: Path, store: Path, ratings: Path, run: Run) -> None:
+def test_alignment_against_the_paper(
+    tmp_path: Path, store: Path, ratings: Path, run: Run, no_more_figures: Callable[[], None]
+) -> None:
+    no_more_figures()
     out, words = tmp_path / "out", ("--store", store, "--against", "paper")
     printed = run(
         "suite", "alignment", "video-bench", "--variant", "all", "--ratings", ratings, "--out", out, *words

@@ -181,7 +181,7 @@ def stored(serving: Serving) -> list[Vote]:
         return [vote for _, vote in desk.votes.read(NAME)]
 
 
-def check_nothing_lost(ran: Ran, votes: list[Vote], most_on_a_pair: int = 5) -> None:
+def check_nothing_lost(ran: Ran, votes: list[Vote]) -> None:
     """Assert that every acknowledged vote is stored exactly once, and that the rules hold."""
     assert not ran.problems, ran.problems[:3]
     stored = {vote.vote_id: vote.rating for vote in votes}
@@ -191,4 +191,4 @@ def check_nothing_lost(ran: Ran, votes: list[Vote], most_on_a_pair: int = 5) -> 
     seen = [(vote.worker, vote.pair_id) for vote in votes]
     assert len(set(seen)) == len(seen), "a worker voted twice on a pair"
     on_pair = [pair_id for _, pair_id in seen]
-    assert max(map(on_pair.count, set(on_pair)), default=0) <= most_on_a_pair
+    assert max(map(on_pair.count, set(on_pair)), default=0) <= 5

@@ -37,17 +37,15 @@ def file_at(study: Study, browser: Browser, place: Place) -> Path:
         return media_folder(study.root) / assignment.file_at(place)
 
 
-def test_any_range_is_what_another_implementation_gives(
-    shared: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_are_what_another_implementation_gives(shared: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = shared.worker()
     path = file_at(shared, browser, "left")
     size = path.stat().st_size
     draw = random.Random(1)
-    firsts = [draw.randrange(size) for _ in range(20)]
+    firsts = [draw.randrange(size) for _ in range(6)]
     edges = ["0-", "0-0", f"{size - 1}-", f"{size}-", "-1", "0-99999999"]
     edges += [f"{first}-{first + draw.randrange(size)}" for first in firsts]
-    edges += [text for first in firsts[:5] for text in (f"{first}-", f"-{first}")]
+    edges += [text for first in firsts[:2] for text in (f"{first}-", f"-{first}")]
     pieces = [f"0-{size - 1}", "0-63", "0-64", "63-65", "5-500"]
     app = Starlette(routes=[Route("/", lambda _: FileResponse(path, media_type="video/mp4"))])
     with TestClient(app) as other:
@@ -69,7 +67,7 @@ def test_any_range_is_what_another_implementation_gives(
     assert "content-range" not in whole.headers
 
 
-def test_a_range_of_something_else_gives_the_whole(shared: Study) -> None:
+def test_range_of_something_else_gives_the_whole(shared: Study) -> None:
     browser = shared.worker()
     tag = browser.video("left").headers["etag"]
     assert browser.video("left", **{"Range": "bytes=0-9", "If-Range": tag}).status_code == 206
@@ -82,7 +80,7 @@ def test_a_range_of_something_else_gives_the_whole(shared: Study) -> None:
     assert head.headers["content-length"] == str(file_at(shared, browser, "left").stat().st_size)
 
 
-def test_only_the_worker_whose_task_it_is_gets_the_video_and_by_its_link(shared: Study) -> None:
+def test_video_is_for_the_worker_whose_task_it_is_and_by_its_link(shared: Study) -> None:
     mine, theirs = shared.worker(), shared.worker()
     url = mine.data["urls"]["left"]
     assert mine.video("left").status_code == 200
@@ -99,7 +97,7 @@ def test_only_the_worker_whose_task_it_is_gets_the_video_and_by_its_link(shared:
         assert reason(mine.http.get(f"{base}/{link}"), 403) == "media_link", link
 
 
-def test_a_link_is_worth_as_much_as_the_task(study: Study) -> None:
+def test_video_link_is_worth_as_much_as_the_task(study: Study) -> None:
     study.begin(pairs=1, workers_per_pair=1, lease_minutes=10)
     slow, quick = study.worker(), study.browser()
     page = quick.enter()
@@ -112,9 +110,7 @@ def test_a_link_is_worth_as_much_as_the_task(study: Study) -> None:
     assert reason(quick.video("left"), 410) == "media_link"
 
 
-def test_the_desk_is_told_what_was_sent_and_nothing_else(
-    shared: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_desk_is_told_what_was_sent_and_nothing_else(shared: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     browser = shared.worker()
     told: list[tuple[str, int, int]] = []
     before = Viewing.serve
@@ -134,7 +130,7 @@ def test_the_desk_is_told_what_was_sent_and_nothing_else(
     assert len(told) == 2
 
 
-def test_what_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
+def test_video_that_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
     study.begin([pair(0, high_bytes=300_000, low_bytes=300_000)])
     browser = study.worker()
     browser.video("left", Range="bytes=0-9999")
@@ -161,7 +157,7 @@ def test_what_was_not_fetched_cannot_have_been_seen(study: Study) -> None:
     assert int(refused.headers["retry-after"]) > 0
 
 
-def test_a_file_outside_the_media_folder_is_never_sent(study: Study) -> None:
+def test_file_outside_the_media_folder_is_never_sent(study: Study) -> None:
     study.begin([pair(0, high_file="../outside.mp4", low_file="../../outside.mp4")])
     assert (study.root / "outside.mp4").is_file()
     assert (study.root / "annotation" / "outside.mp4").is_file()
@@ -174,7 +170,7 @@ BEHIND = {"trusted_proxies": "127.0.0.1"}
 
 
 @pytest.mark.parametrize("header", ["X-Accel-Redirect", "X-Sendfile"])
-def test_a_proxy_is_told_which_video_to_send_and_only_to_its_worker(study: Study, header: str) -> None:
+def test_proxy_is_told_which_video_to_send(study: Study, header: str) -> None:
     study.begin(pairs=1, serving={**BEHIND, "send_files": header})
     browser = study.worker()
     path = file_at(study, browser, "left")

@@ -11,7 +11,7 @@ from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, h
 from tests.slvmeval.web.reading import lacks
 
 
-def test_from_the_link_to_the_code(study: Study) -> None:
+def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
     # fifteen seconds of both videos are looked at: 30 s, and a minute, at 36 an hour
     study.begin(completion_code="C0DE", pay_per_hour=36, currency="JPY")
     pay = f"{math.ceil((2 * 15 + 60) / 100)} JPY"
@@ -43,12 +43,13 @@ def test_from_the_link_to_the_code(study: Study) -> None:
         assert vote.total_s == pytest.approx(2 * SECONDS)
 
 
-def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
+def test_step_opens_the_next_and_not_before(shared: Study) -> None:
     browser = shared.worker()
     view = browser.data["view"]
     assert view["prompt"]
     assert (view["state"], view["can_prefer"]) == ("opened", False)
     assert not {"must_see", "intended"} & set(view)
+    assert reason(browser.send("rate", rating="A"), 409) == "no_preference"
     assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
     assert reason(browser.get("done"), 409) == "nothing_done", "there is no code for nothing"
     assert browser.get("done").json()["next_page"] == f"/c/{NAME}/task"
@@ -63,6 +64,7 @@ def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
     assert [one["confirmed"] for one in view["must_see"]] == [False, False]
     assert view["seen"] == {"left": [], "right": []}, "what was played before counts no more"
     assert reason(browser.send("confirm", number=0), 409) == "not_seen"
+    assert reason(browser.send("confirm", number=99), 422) == "bad_value"
     shared.clock.on(SECONDS)
     view = browser.look()
     assert reason(browser.send("rate", rating="A"), 409) == "not_confirmed"
@@ -72,7 +74,7 @@ def test_each_step_opens_the_next_and_not_before(shared: Study) -> None:
     assert browser.send_accepted("rate", rating="B")["next"]
 
 
-def test_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
+def test_worker_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
     study.begin(3, lease_minutes=60)
     browser = study.worker()
     first = browser.data["view"]["id"]
@@ -88,7 +90,7 @@ def test_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
     assert view["seen"]["left"] == [[0, 10]]
 
 
-def test_two_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: Study) -> None:
+def test_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: Study) -> None:
     one, other = shared.worker(), shared.stranger()
     other.http.cookies = one.http.cookies
     assert other.task()["id"] == one.data["view"]["id"]
@@ -100,7 +102,7 @@ def test_two_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: St
     assert len(shared.votes(one.token)) == 1
 
 
-def test_the_language_is_the_browsers_then_the_workers(shared: Study) -> None:
+def test_language_is_the_browsers_then_the_workers(shared: Study) -> None:
     browser = shared.browser()
     accepts = {**PAGE, "Accept-Language": "fr, ja;q=0.8, en;q=0.5"}
     page = browser.get("enter", params={"token": browser.token}, headers=accepts, follow_redirects=True)
@@ -117,7 +119,7 @@ def test_the_language_is_the_browsers_then_the_workers(shared: Study) -> None:
     assert reason(refused, 422) == "bad_value"
 
 
-def test_without_consent_there_is_not_a_task(shared: Study) -> None:
+def test_task_needs_consent(shared: Study) -> None:
     browser = shared.browser()
     page = browser.follow()
     assert browser.open("task").url.path.endswith("/consent")
@@ -154,12 +156,12 @@ def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(study: St
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_parameters_of_platforms_are_not_taken_unasked(shared: Study, platform: str) -> None:
+def test_platform_parameters_are_not_taken_unasked(shared: Study, platform: str) -> None:
     reply = shared.stranger().get("enter", params=PLATFORMS[platform])
     assert reason(reply, 403) == "no_platform"
 
 
-def test_who_has_a_session_needs_no_link_and_who_has_none_is_asked_for_one(shared: Study) -> None:
+def test_session_needs_no_link_and_a_stranger_is_asked_for_one(shared: Study) -> None:
     assert shared.worker().open("enter").url.path.endswith("/task")
     page = shared.stranger().open("enter")
     assert page.status_code == 200

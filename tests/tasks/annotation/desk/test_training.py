@@ -155,9 +155,9 @@ def test_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Desk, 
     changed = {**INSTRUCTIONS, other: "Look elsewhere."}
     if change == "choices":
         del changed[other]
-    for place in range(4):
+    for index in range(4):
         # wherever the right answer is now, it is not counted
-        session = desk.workers.answer_question("autumn", ann, changed, shown.id, place)
+        session = desk.workers.answer_question("autumn", ann, changed, shown.id, index)
         assert (session.check, session.tries) == ("", 0)
     now = desk.workers.question("autumn", ann, changed)
     assert now is not None

@@ -14,14 +14,7 @@ from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.desk import organiser as organisers
 from tasks.annotation.desk.campaigns import Campaigns
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.organising import (
-    CAREFUL,
-    EVIL,
-    HASTY,
-    PAGES,
-    Organiser,
-    votes_of_a_week,
-)
+from tests.slvmeval.web.annotation.organising import CAREFUL, EVIL, HASTY, PAGES, Organiser, votes_of_a_week
 from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason
 from tests.slvmeval.web.reading import has, lacks
 
@@ -31,7 +24,7 @@ def words(page: httpx.Response) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
-def test_the_dashboard_tells_how_far_it_is(organiser: Organiser, busy: Study) -> None:
+def test_dashboard_tells_how_far_it_is(organiser: Organiser, busy: Study) -> None:
     organiser.log_in()
     page = organiser.page()
     assert "140 of 200 70.0 %" in words(page)
@@ -63,7 +56,7 @@ def test_the_dashboard_tells_how_far_it_is(organiser: Organiser, busy: Study) ->
     assert "excluded" in words(organiser.page("/workers?show=excluded"))
 
 
-def test_the_policy_lets_nothing_run_but_our_own_files(reader: Organiser) -> None:
+def test_policy_lets_nothing_run_but_our_own_files(reader: Organiser) -> None:
     for path in PAGES:
         reply = reader.page(path)
         policy = reply.headers["content-security-policy"]
@@ -113,7 +106,7 @@ def test_workers_are_listed_those_to_review_first(reader: Organiser) -> None:
     assert reader.page("/workers?first=x").status_code == 422
 
 
-def test_the_review_page_has_numbers_thresholds_and_the_others(reader: Organiser) -> None:
+def test_review_page_has_numbers_thresholds_and_the_others(reader: Organiser) -> None:
     page = reader.page(f"/workers/{HASTY}")
     text = words(page)
     assert re.search(r"Fast flagged \d+ of 14 \(\d+\.\d %\) tasks whose time", text)
@@ -137,7 +130,7 @@ def test_the_review_page_has_numbers_thresholds_and_the_others(reader: Organiser
     assert reader.page(f"/workers/{'0' * 32}").status_code == 404
 
 
-def test_where_no_time_can_be_compared_nothing_is_called_fast(study: Study) -> None:
+def test_review_page_calls_nothing_fast_where_no_time_can_be_compared(study: Study) -> None:
     study.begin(pairs=20, rule="paper")
     votes = votes_of_a_week(study, study.pairs, share=1.0)
     few = [vote for vote in votes if vote.pair_id in {pair.pair_id for pair in study.pairs[:3]}]
@@ -155,13 +148,7 @@ def test_where_no_time_can_be_compared_nothing_is_called_fast(study: Study) -> N
     assert not (uncounted and 'class="warn">fastest' in after.text)
 
 
-def test_a_form_may_not_be_endless(reader: Organiser) -> None:
-    kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    for content in (b"x" * 300_000, (b"x" * 10_000 for _ in range(30))):
-        assert reader.http.post("/organiser/login", content=content, headers=kind).status_code == 413
-
-
-def test_a_decision_has_a_note_and_stays_on_record(busy: Study, organiser: Organiser) -> None:
+def test_decision_has_a_note_and_stays_on_record(busy: Study, organiser: Organiser) -> None:
     organiser.log_in()
     for fields in (
         {"standing": "excluded", "note": " \n "},
@@ -189,7 +176,7 @@ def test_a_decision_has_a_note_and_stays_on_record(busy: Study, organiser: Organ
     assert organiser.post(f"/workers/{'0' * 32}/decide", standing="excluded", note="x").status_code == 404
 
 
-def test_who_decides_second_sees_the_first_decision(busy: Study, organiser: Organiser) -> None:
+def test_decision_made_meanwhile_is_shown(busy: Study, organiser: Organiser) -> None:
     organiser.log_in()
     path = f"/workers/{HASTY}"
     seen = re.search(r'name="after" value="([^"]*)"', organiser.page(path).text)
@@ -209,7 +196,7 @@ def test_who_decides_second_sees_the_first_decision(busy: Study, organiser: Orga
         assert [row.decision for row in opened.decisions.read(NAME)] == [Standing.CLEARED, Standing.EXCLUDED]
 
 
-def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study: Study) -> None:
+def test_decision_that_drops_votes_says_so_and_counts_them_no_more(study: Study) -> None:
     study.begin(20, drop_excluded=True)
     with study.desk() as desk:
         desk.votes.add(NAME, votes_of_a_week(study, study.pairs))
@@ -221,7 +208,7 @@ def test_where_votes_are_dropped_the_page_says_so_and_counts_them_no_more(study:
         assert "63 of 100" in words(somebody.page())
 
 
-def test_erasing_needs_the_name_typed_and_takes_out_everything(busy: Study, organiser: Organiser) -> None:
+def test_erase_needs_the_name_typed_and_takes_out_everything(busy: Study, organiser: Organiser) -> None:
     files = VotesStore(Store.open(busy.root))
     with busy.desk() as opened:
         files.add([vote for _, vote in opened.votes.read(NAME)])
@@ -250,7 +237,7 @@ def test_erasing_needs_the_name_typed_and_takes_out_everything(busy: Study, orga
         assert not any(text.encode() in data for text in (HASTY, "NOTE-OF-HASTY")), path
 
 
-def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:
+def test_campaigns_that_are_not_served_are_not_shown(study: Study) -> None:
     study.begin(pairs=3, serving={"campaigns": (NAME, "autumn", "gone")})
     with study.desk() as desk:
         for name in ("autumn", "hidden"):
@@ -266,7 +253,7 @@ def test_only_campaigns_that_are_served_are_shown(study: Study) -> None:
                 assert somebody.http.get(f"/organiser/c/{name}{path}").status_code == expected, (name, path)
 
 
-def test_a_database_that_is_away_is_reported_as_away(
+def test_database_that_is_away_is_reported_as_away(
     reader: Organiser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = hidden(reader.page("/record").text)
@@ -287,7 +274,7 @@ def test_a_database_that_is_away_is_reported_as_away(
     assert reader.page().status_code == 200
 
 
-def test_what_nobody_foresaw_is_answered_too(reader: Organiser, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unforeseen_error_is_answered_too(reader: Organiser, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise ZeroDivisionError("in the middle")
 
