@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -20,7 +20,12 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="module")
+def _scope(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """One for all tests, where they all are of the browser: beside it no other test can run an event loop."""
+    return "session" if config.getoption("markexpr").startswith("browser") else "module"
+
+
+@pytest.fixture(scope=_scope)
 def chromium() -> Iterator[Any]:
     """Give a running Chromium; the test is skipped where there is none."""
     result = next((path for name in NAMES if (path := shutil.which(name))), None)

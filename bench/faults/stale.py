@@ -32,8 +32,8 @@ from storage_schemas.store_check import check_path, checked_paths
 from tests.small_films import caption_lines, make_film, recipe_without_weights, write_captions
 
 LIBRARY = Path(__file__).with_name("stale.c")
-#: Starts of a build, and films of it.
-MAX_STARTS, FILMS = 30, 2
+#: Starts of a build.
+MAX_STARTS = 30
 #: Ends of a build's process: done, to be started again, an error that is not a message of ours.
 DONE, AGAIN, BROKEN = 0, 3, 4
 
@@ -113,13 +113,13 @@ def _compared(store: Path, wanted: Store) -> dict[str, int]:
     }
 
 
-def _run(folder: Path, builds: int) -> int:
+def _run(folder: Path, builds: int, films: int) -> int:
     """Make builds with faults, record each, and return 1 if one lost, changed or damaged anything."""
     import tests.inline  # noqa: F401 - imported here once, not in each build's process
 
     videos, switch, count = folder / "videos", folder / "switch", folder / "count"
     videos.mkdir()
-    for number in range(1, FILMS + 1):
+    for number in range(1, films + 1):
         make_film(FFMPEG, videos / f"film{number}.mp4", number)
         write_captions(videos / f"film{number}.jsonl", caption_lines())
     undisturbed = folder / "undisturbed"
@@ -163,11 +163,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the builds."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults.stale", description=__doc__)
     parser.add_argument("--builds", type=int, default=20, help="number of builds (default 20)")
+    parser.add_argument("--films", type=int, default=2, help="number of films of a build (default 2)")
     parser.add_argument("--one-in", type=int, default=400, help="one call in N fails (default 400)")
     chosen = parser.parse_args(arguments)
     inside = os.environ.get("STALE_WHILE")
     if inside is not None:
-        return _run(Path(inside).parent, chosen.builds)
+        return _run(Path(inside).parent, chosen.builds, chosen.films)
     with tempfile.TemporaryDirectory(prefix="stale-") as name:
         folder = Path(name)
         given = variables(

@@ -109,7 +109,7 @@ class Search:
 
     def answers(self, points: Mapping[str, Sequence[float]]) -> list[Answer]:
         """Return the answers on the search's pairs."""
-        held = {pair.pair_id: pair for pair in self.pairs}
+        held = self.held
         return [
             Answer(held[pair_id].dose, one, held[pair_id].source_id)
             for pair_id, some in sorted(points.items())
@@ -131,6 +131,19 @@ class Search:
         return 2**low, 2**high
 
     @cached_property
+    def held(self) -> dict[str, LadderPair]:
+        """The pairs by their ids."""
+        return {pair.pair_id: pair for pair in self.pairs}
+
+    @cached_property
+    def by_dose(self) -> dict[Dose, list[LadderPair]]:
+        """The pairs on each dose."""
+        by_dose: dict[Dose, list[LadderPair]] = {}
+        for pair in self.pairs:
+            by_dose.setdefault(pair.dose, []).append(pair)
+        return by_dose
+
+    @cached_property
     def ranks(self) -> dict[str, str]:
         """A keyed order of the pairs."""
         return {pair.pair_id: keyed_rank("adaptive", pair.pair_id) for pair in self.pairs}
@@ -147,11 +160,10 @@ class _Round:
     @cached_property
     def free(self) -> dict[Dose, list[LadderPair]]:
         """Pairs that were not asked, by dose."""
-        free: dict[Dose, list[LadderPair]] = {}
-        for pair in self.search.pairs:
-            if pair.pair_id not in self.points:
-                free.setdefault(pair.dose, []).append(pair)
-        return free
+        return {
+            dose: [pair for pair in pairs if pair.pair_id not in self.points]
+            for dose, pairs in self.search.by_dose.items()
+        }
 
     def choose(self, count: int) -> tuple[LadderPair, ...]:
         """Return the pairs of the round."""
@@ -159,8 +171,7 @@ class _Round:
         right, wrong = tally(ladder, self.search.answers(self.points))
         grid = focused_grid(ladder, right, wrong)
         chances = grid.accuracy.reshape(-1, len(ladder.doses))
-        sources = {pair.pair_id: pair.source_id for pair in self.search.pairs}
-        used = Counter(sources[pair_id] for pair_id in self.points)
+        used = Counter(self.search.held[pair_id].source_id for pair_id in self.points)
         for _ in range(count):
             posterior = grid.posterior(right, wrong)
             information, accuracy = _information(posterior, chances)

@@ -89,7 +89,7 @@ class Ladder:
         """Return the ladder of some doses in any order."""
         return cls(tuple(sorted(set(doses))), clips)
 
-    @property
+    @cached_property
     def axis(self) -> Axis:
         """What the threshold is a number of."""
         return "strength" if len({dose.strength for dose in self.doses}) > 1 else "clips"
@@ -109,13 +109,13 @@ class Ladder:
         clips = np.log2([dose.clips / self.clips for dose in self.doses])
         return strengths + exchanges[:, None] * clips
 
-    @property
+    @cached_property
     def ends(self) -> tuple[float, float]:
         """The lowest and highest number of the axis."""
         numbers = [float(getattr(dose, self.axis)) for dose in self.doses]
         return min(numbers), max(numbers)
 
-    @property
+    @cached_property
     def steps(self) -> tuple[float, float]:
         """The smallest step between neighbours and the whole range, in doublings.
 

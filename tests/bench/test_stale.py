@@ -49,7 +49,8 @@ for folder in sys.argv[1:]:
 
 @pytest.mark.slow
 def test_builds_under_stale_handles_lose_nothing() -> None:
-    command = [sys.executable, "-m", "bench.faults.stale", "--builds", "1", "--one-in", "300"]
+    numbers = ("--builds", "1", "--films", "1", "--one-in", "150")
+    command = [sys.executable, "-m", "bench.faults.stale", *numbers]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     totals = json.loads(ended.stdout.splitlines()[-1])

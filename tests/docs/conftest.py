@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.declaration import FlowDeclaration
 from flows.release.options import BuildOptions, SourceRoot
+from infra.executor import InlineExecutor
 from tasks.recipe import recipe_from
 from tests.inline import build_inline
 
@@ -20,6 +22,12 @@ def make_film(ffmpeg: str, path: Path, seconds: int, hue: int) -> None:
     source = f"testsrc2=size=160x90:rate=5:duration={seconds},hue=h={hue}"
     command = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", source, "-c:v", "libx264", "-g", "25"]
     subprocess.run([*command, "-threads", "1", "-pix_fmt", "yuv420p", str(path)], check=True)
+
+
+@pytest.fixture
+def quick_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `--direct` work in this process: processes of its own, which take seconds, have their own tests."""
+    monkeypatch.setattr(FlowDeclaration, "processes", lambda *_: InlineExecutor())
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.chromium import chromium  # noqa: F401 - a fixture
-
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(site: Path, chromium: Any) -> Any:  # noqa: F811
+def page(site: Path, chromium: Any) -> Any:
     """The first page, from a file address; no request may leave the disk."""
     shown = chromium.new_page(viewport={"width": 1280, "height": 900})
     requests: list[str] = []

@@ -19,6 +19,7 @@ PAGE = ROOT / "docs" / "tutorial.md"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_commands")
 def test_it_ends_with_a_table(
     example_folder: Path,
     tmp_path: Path,

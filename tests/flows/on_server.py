@@ -1,4 +1,4 @@
-"""Run a flow as commands do, and print what Prefect recorded: ``on_server.py build|evaluate|suite OPTIONS``.
+"""Run a flow as commands do, and print what Prefect recorded: ``on_server.py FLOW OPTIONS WORKERS``.
 
 It runs on the server that PREFECT_API_URL names, else on one of its own.
 """
@@ -28,7 +28,7 @@ def named(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def main(flow: str, options_file: str) -> None:
+def main(flow: str, options_file: str, workers: str) -> None:
     from flows.command_runs import run_flow
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
@@ -38,7 +38,7 @@ def main(flow: str, options_file: str) -> None:
     own = "PREFECT_API_URL" not in os.environ
     with prefect_server():
         before = known_runs()
-        result = run_flow(declaration, options, Profile(workers=2), quiet=True)
+        result = run_flow(declaration, options, Profile(workers=int(workers)), quiet=True)
         more = {"strangers": strangers()} if own else {}
         print("RECORDED " + json.dumps(recorded(before) | more), flush=True)
     built = flow == "build"

@@ -77,7 +77,8 @@ class Processes:
             "PREFECT_HOME": prefect_home(folder),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "DO_NOT_TRACK": "1",
-            "PREFECT_WORKER_QUERY_SECONDS": "1",
+            # each question is work of the server
+            "PREFECT_WORKER_QUERY_SECONDS": "2",
             "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
             "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
             **settings,
@@ -194,7 +195,7 @@ class PrefectServer:
             lambda: (state := self.ask(f"/flow_runs/{run_id}")["state"])["type"] in over and state,
             seconds,
             "end of the run",
-            0.3,
+            0.5,
         )
         return result
 
@@ -259,12 +260,15 @@ class PrefectServer:
         self.processes.close()
 
 
-def start_on_server(flow: str, options: BaseModel, folder: Path, **variables: str) -> subprocess.Popen[str]:
+def start_on_server(
+    flow: str, options: BaseModel, folder: Path, workers: int = 2, **variables: str
+) -> subprocess.Popen[str]:
     """Start a flow with options as `on_server.py` does; without an address, on a server of its own."""
     (folder / "options.json").write_text(options.model_dump_json())
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": prefect_home(folder)}
     environment.pop("PREFECT_API_URL", None)
-    command = [sys.executable, str(ROOT / "tests/flows/on_server.py"), flow, str(folder / "options.json")]
+    program = str(ROOT / "tests/flows/on_server.py")
+    command = [sys.executable, program, flow, str(folder / "options.json"), str(workers)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment | variables, start_new_session=True
     )

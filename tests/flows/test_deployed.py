@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
-    """A server of its own: deployments are changed and deleted here."""
-    with PrefectServer(tmp_path_factory.mktemp("server")) as result:
-        yield result
+def server(shared_server: PrefectServer) -> Iterator[PrefectServer]:
+    """The shared server, which alone has deployments here, and their worker while this file runs."""
+    with shared_server.workers():
+        yield shared_server
 
 
 #: The flows beside the build, each with a deployment of its name.

@@ -27,9 +27,11 @@ def direct(options: BuildOptions, video: Path, add_film: AddFilm, tmp_path: Path
     return build_inline(elsewhere).release.manifest.content_checksum
 
 
-def in_the_middle(options: BuildOptions, folder: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+def in_the_middle(
+    options: BuildOptions, folder: Path, workers: int
+) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
     """Start a build, wait until it has frames, and return it with the processes that it started."""
-    process = start_on_server("build", options, folder)
+    process = start_on_server("build", options, folder, workers)
     frames = "artifacts/timeline/*/*/manifest.json"
     wait_for(lambda: process.poll() is not None or list(Path(options.store).glob(frames)), START_S, "frames")
     assert process.poll() is None, "no frames came"
@@ -62,7 +64,7 @@ def test_a_flow_that_is_ended_leaves_no_process_behind(
     kill: Callable[[int, int], None], how: signal.Signals, options: BuildOptions, video: Path, tmp_path: Path
 ) -> None:
     """Server, cluster and workers end by themselves, and the next build continues."""
-    process, others = in_the_middle(options, tmp_path)
+    process, others = in_the_middle(options, tmp_path, workers=1)
     assert any("embedded_server" in " ".join(other.cmdline()) for other in others)
     kill(process.pid, how)
     process.communicate(timeout=60)
@@ -79,7 +81,7 @@ def test_a_killed_worker_costs_nothing_but_time(
     add_film(video.parent, 2)
     three = only(options, "aesthetics", "dynamics_degree", "temporal_flow")
     direct = build_inline(changed(three, store=str(tmp_path / "direct")))
-    process, others = in_the_middle(three, tmp_path)
+    process, others = in_the_middle(three, tmp_path, workers=2)
     workers = [other for other in others if "multiprocessing.spawn" in " ".join(other.cmdline())]
     assert workers, "no worker process was found"
     os.kill(workers[-1].pid, signal.SIGKILL)

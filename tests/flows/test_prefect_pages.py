@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from tests.chromium import chromium  # noqa: F401 - a fixture
 from tests.flows.compose_files import services
 from tests.flows.prefect_servers import PrefectServer, wait_for
 
@@ -83,7 +82,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PrefectSe
         yield result
 
 
-def test_the_list_of_runs_is_shown(server: PrefectServer, chromium: Any) -> None:  # noqa: F811
+def test_the_list_of_runs_is_shown(server: PrefectServer, chromium: Any) -> None:
     auth = server.processes.environment.get("PREFECT_SERVER_API_AUTH_STRING")
     with another_port(server.port) as port:
         page = chromium.new_page()

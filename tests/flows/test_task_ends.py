@@ -22,6 +22,7 @@ from infra.progress import BuildProgress
 from storage_schemas.store import Store
 from tests.flows.deployed_site import RECIPE
 from tests.flows.prefect_servers import PrefectServer
+from tests.own_time import own_time
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-server")]
 
@@ -62,7 +63,7 @@ def test_nothing_is_waited_for_where_nothing_is_left(
     # of other tests
     monkeypatch.setattr(run_ends, "OVER_S", 0.0)
     run_ends.end_left_over_tasks(client)
-    monkeypatch.setattr(run_ends.time, "sleep", slept)
+    own_time(monkeypatch, run_ends, sleep=slept)
     run_ends.end_left_over_tasks(client, 20.0)
 
 
@@ -128,6 +129,7 @@ import os, sys
 import flows.shell
 flows.shell.end_dead_runs = lambda *_: os.kill(os.getpid(), 9)
 from slvmeval.cli.main import main
+from tests.own_time import own_time
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -23,6 +23,7 @@ from storage_schemas.errors import Reason
 from storage_schemas.source import Source
 from tasks.pairs.stages import BuildWork, Stage, StageResult, source_row
 from tasks.recipe import BUILT_IN
+from tests.own_time import own_time
 
 
 def source(name: str) -> Source:
@@ -145,7 +146,7 @@ def test_a_pool_without_workers_holds_up_no_other(monkeypatch: pytest.MonkeyPatc
         waited.append(seconds)
         executor.rooms["h100"] = 1
 
-    monkeypatch.setattr(module.time, "sleep", workers_come)
+    own_time(monkeypatch, module, sleep=workers_come)
     through(executor, items)
     assert executor.submitted == [("work b", "cpu"), ("paint a", "h100")]
     assert waited == [module.LOOK_EVERY_S]

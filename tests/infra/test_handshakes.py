@@ -19,6 +19,7 @@ from infra import handshakes
 from infra.handshakes import RepeatedMessages, bound_handshakes
 from infra.tls import new_credentials
 from tests.infra.strangers import answers
+from tests.own_time import own_time
 
 
 def idle(address: str, number: int) -> Iterator[socket.socket]:
@@ -77,7 +78,7 @@ def test_idle_connections_are_few_and_short(
 
 def test_a_repeated_error_is_logged_once_a_minute_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(handshakes.time, "monotonic", lambda: now[0])
+    own_time(monkeypatch, handshakes, monotonic=lambda: now[0])
     filter_ = RepeatedMessages()
 
     def said(message: str, *arguments: object, error: Exception | None = None, level: int = 40) -> str | None:

@@ -13,6 +13,7 @@ import pytest
 from infra import progress as progress_module
 from infra.progress import BuildProgress, read_runs
 from slvmeval.cli.store.build_states import runs_view
+from tests.own_time import own_time
 
 
 class Terminal(io.StringIO):
@@ -137,7 +138,7 @@ def test_a_log_has_a_line_now_and_then_and_one_of_what_is_set_aside(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("infra.progress.time.monotonic", lambda: now[0])
+    own_time(monkeypatch, progress_module, monotonic=lambda: now[0])
     caplog.set_level(logging.INFO)
     with BuildProgress(quiet=True) as progress:
         progress.expect("ingest", 50)

@@ -34,7 +34,9 @@ NOT_IMPORTED = {
 }
 
 
-IMPORT = re.compile(r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w+)?(?:  #.*)?$)", re.MULTILINE)
+IMPORT = re.compile(
+    r"^ *(?:from (\w+)[\w.]* import |import (\w+)[\w.]*(?: as \w+)?$)|\blibrary\(\"(\w+)", re.MULTILINE
+)
 
 
 def normal(name: str) -> str:
@@ -47,8 +49,8 @@ def imported() -> dict[str, set[str]]:
     for package in (*OURS, "slvmeval"):
         for path in (ROOT / package).rglob("*.py"):
             # to parse all files takes two seconds
-            for one, other in IMPORT.findall(path.read_text(encoding="utf-8")):
-                found[one or other].add(str(path.relative_to(ROOT)))
+            for names in IMPORT.findall(path.read_text(encoding="utf-8")):
+                found["".join(names)].add(str(path.relative_to(ROOT)))
     return {n: files for n, files in found.items() if n not in {*sys.stdlib_module_names, *OURS, "slvmeval"}}
 
 

@@ -31,11 +31,12 @@ def load_transformers(path: str, device: str, dtype: str) -> Parts:
     from transformers import __version__ as release
 
     named = "dtype" if int(release.split(".")[0]) >= 5 else "torch_dtype"
+    here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     # pictures are preprocessed by Pillow, not torchvision: the same input on every machine
     pillow: dict[str, Any] = {"backend": "pil"} if named == "dtype" else {"use_fast": False}
-    model = AutoModel.from_pretrained(path, local_files_only=True, **{named: getattr(torch, dtype)})
-    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-    processor = AutoImageProcessor.from_pretrained(path, local_files_only=True, **pillow)
+    model = AutoModel.from_pretrained(path, **here, **{named: getattr(torch, dtype)})
+    tokenizer = AutoTokenizer.from_pretrained(path, **here)
+    processor = AutoImageProcessor.from_pretrained(path, **here, **pillow)
     if not hasattr(model, "get_text_features") or not hasattr(model, "get_image_features"):
         raise ValueError(f"a {model.config.model_type!r} model does not embed both texts and pictures")
     places = int(model.config.text_config.max_position_embeddings)

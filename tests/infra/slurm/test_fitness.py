@@ -26,6 +26,7 @@ from infra.slurm.worker_checks import WorkerChecks
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.provenance import GPU_VARIABLE, POOL_VARIABLE
 from storage_schemas.store import Store
+from tests.own_time import own_time
 
 OURS = "tcp://10.0.0.1:1111"
 CHECKS = WorkerChecks("cpu", "profile s.toml")
@@ -69,7 +70,7 @@ def test_a_file_that_a_shared_file_system_shows_late_is_waited_for(
         slept.append(seconds)
         write_run_file(store, "run", OURS)
 
-    monkeypatch.setattr(worker_checks.time, "sleep", sleep)
+    own_time(monkeypatch, worker_checks, sleep=sleep)
     assert check_store(store, "run", OURS) == []
     assert len(slept) == 1
 

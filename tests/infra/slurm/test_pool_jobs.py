@@ -14,6 +14,7 @@ from infra.slurm import pool_jobs
 from infra.slurm.commands import Job, Node
 from infra.slurm.pool_jobs import Members, PoolJobs
 from storage_schemas.errors import PrerequisiteError
+from tests.own_time import own_time
 
 NAME = "slvmeval-run-cpu"
 POOL = Pool(partition="cpu", cores=2, memory="1GiB", walltime="02:00:00", maximum=4, idle_s=0.0)
@@ -258,7 +259,7 @@ def test_a_job_is_asked_to_end_once_and_only_if_it_has_workers(cluster: Cluster)
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which the test sets."""
     result = [1000.0]
-    monkeypatch.setattr(pool_jobs.time, "time", lambda: result[0])
+    own_time(monkeypatch, pool_jobs, time=lambda: result[0])
     return result
 
 

@@ -21,6 +21,7 @@ from infra.slurm.node_calls import MARK, NodeProgram
 from infra.slurm.probe import listening, report_program
 from infra.slurm.run_folder import RunFile, versions
 from infra.tls import Credentials, credential_files
+from tests.own_time import own_time
 
 POOL = {"partition": "p", "cores": 8, "memory": "20GiB", "walltime": "10:00:00"}
 
@@ -152,7 +153,7 @@ def fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(private))
     monkeypatch.setenv(worker_checks.SCRATCH, str(tmp_path))
     monkeypatch.setattr(worker_checks, "sys", Mock(flags=Mock(safe_path=True), executable=sys.executable))
-    monkeypatch.setattr(worker_checks.time, "monotonic", Mock(side_effect=itertools.count(step=100).__next__))
+    own_time(monkeypatch, worker_checks, monotonic=itertools.count(step=100).__next__)
 
 
 def test_all_that_is_wrong_is_told(good: dict[str, Any], fit: None) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
+from flows.score import evaluate_run
 from infra.offline_batches import answer_batches
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Judgement, JudgementsStore
@@ -27,6 +28,7 @@ from tasks.recipe import Recipe, Severity
 from tests.flows.small_builds import AddFilm, only
 from tests.infra.test_offline_batches import COMMAND
 from tests.inline import build_inline
+from tests.own_time import own_time
 from tests.slvmeval.cli.running import Printed, Run
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
 from tests.tiny_models.batch_server import BatchServer
@@ -280,7 +282,7 @@ def test_equal_videos_are_described_once(ffmpeg: str, judged_store: Path, tmp_pa
 def test_a_run_waits_for_all_steps(
     kind: str, steps: int, judged_store: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.score.evaluate_run.time.sleep", lambda _s: server.answer(fitting(server)))
+    own_time(monkeypatch, evaluate_run, sleep=lambda _s: server.answer(fitting(server)))
     with BatchServer("openai") as server:
         judge = Judge(server, judged_store, run, kind)
         limit = ("--max-dollars", "1000") if kind == "text" else ()

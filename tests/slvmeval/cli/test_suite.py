@@ -16,6 +16,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from storage_schemas.suite_score import SuiteScore
 from tasks.scoring.suites.score_store import ScoresStore
+from tests.flows.prefect_servers import prefect_home
 from tests.slvmeval.cli.running import Run
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
@@ -75,8 +76,9 @@ def test_suite_goes_from_a_folder_to_a_leaderboard(
 
 @pytest.mark.slow
 def test_suite_is_a_flow_unless_it_is_direct(
-    tmp_path: Path, ffmpeg: str, planted_suite: Path, run: Run
+    tmp_path: Path, ffmpeg: str, planted_suite: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PREFECT_HOME", prefect_home(tmp_path))
     short_film(ffmpeg, tmp_path / "videos" / "anna.mp4", 1.0, 0)
     (tmp_path / "videos" / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,anna.mp4\n")
     (tmp_path / "prompts.csv").write_text("prompt_id,text\np1,A ball\n")

@@ -34,7 +34,7 @@ def test_the_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["key"]
 
 
-def test_of_many_at_once_all_get_the_same_key(tmp_path: Path) -> None:
+def test_key_made_by_many_at_once_is_the_same(tmp_path: Path) -> None:
     with ThreadPool(16) as pool:
         assert len(set(pool.map(lambda _: installation_key(tmp_path), range(64)))) == 1
     assert [one.name for one in (tmp_path / "annotation").iterdir()] == ["key"]
@@ -76,7 +76,7 @@ def test_keys_of_two_purposes_have_nothing_in_common() -> None:
     assert {len(key) for key in keys} == {32}
 
 
-def test_where_things_lie(tmp_path: Path) -> None:
+def test_paths_of_an_installation(tmp_path: Path) -> None:
     assert database_url(tmp_path) == f"sqlite:///{tmp_path}/annotation/desk.sqlite"
     assert database_url(tmp_path, "postgresql+psycopg://x") == "postgresql+psycopg://x"
     assert media_folder(tmp_path) == tmp_path / "annotation" / "media"

@@ -219,7 +219,7 @@ def test_drafts_of_killed_processes_are_cleared_and_younger_ones_left(tmp_path: 
     assert [path.name for path in folder.iterdir()] == ["whole.mp4"]
 
 
-def test_it_is_known_where_in_a_file_its_seconds_lie(published: Published) -> None:
+def test_byte_index_has_the_place_of_each_second(published: Published) -> None:
     release = published.release
     pair, _, path = published.pairs[0]
     media = pair_media(release.store.root, pair)

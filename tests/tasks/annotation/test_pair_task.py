@@ -47,7 +47,7 @@ def test_a_task_has_the_prompt_by_clip_and_the_two_videos(release: Release) -> N
     assert task_of(release, record, MEDIA, ["one"]).prompt_clips[0].translation == "one"
 
 
-def test_what_has_to_be_seen_is_what_the_release_says_is_degraded(release: Release) -> None:
+def test_must_see_is_what_the_release_says_is_degraded(release: Release) -> None:
     for record in release.pairs():
         task = task_of(release, record, MEDIA)
         seen = {
@@ -165,7 +165,7 @@ def test_a_clip_removed_at_the_beginning_leaves_a_join_there() -> None:
     assert seen_of(pair, clips) == [("high", 0, 10, "removed"), ("low", 0, 2, "join")]
 
 
-def test_what_the_operation_chose_is_told_in_short() -> None:
+def test_notes_tell_what_the_operation_chose() -> None:
     choices = {
         "0": {"style": "pencil"},
         "1": {"object": "car", "color": "red", "new_color": "blue", "instruction": "…"},
@@ -210,7 +210,7 @@ def test_the_first_look_never_repeats_anything_and_ends_with_the_clips(drawn: se
     assert look[-1][1] <= FRAMES
 
 
-def test_what_has_to_be_watched_follows_from_the_share_or_the_stretches(release: Release) -> None:
+def test_watch_s_follows_from_the_share_or_the_stretches(release: Release) -> None:
     for one in release.pairs():
         task = task_of(release, one, MEDIA)
         longer = max(task.high_s, task.low_s)

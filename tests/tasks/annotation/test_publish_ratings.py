@@ -99,7 +99,7 @@ def test_publishing_again_keeps_settings_and_adds(place: Place, tmp_path: Path) 
     assert (campaign.name, campaign.pay_per_task) == ("video-bench-ratings", 0.5)
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_written(place: Place, tmp_path: Path) -> None:
+def test_publish_ratings_refuses_misfits_before_it_writes(place: Place, tmp_path: Path) -> None:
     (tmp_path / "few.toml").write_text("most_workers = 2\n")
     with pytest.raises(UserInputError, match="most_workers is smaller than workers_per_pair"):
         place.publish("imaging_quality", settings=tmp_path / "few.toml")

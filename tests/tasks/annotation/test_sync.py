@@ -129,7 +129,7 @@ def test_a_damaged_mark_and_lost_files_cost_time_only(lite: Desk, store: Store) 
     assert collect(store, lite, "autumn").votes == 1
 
 
-def test_who_was_erased_does_not_come_back(lite: Desk, store: Store) -> None:
+def test_erased_worker_does_not_come_back(lite: Desk, store: Store) -> None:
     give(lite, "a" * 32, 0, 1)
     give(lite, "b" * 32, 0)
     collect(store, lite, "autumn")

@@ -114,7 +114,7 @@ def test_a_completion_without_a_usable_answer_is_final_and_paid_for(provider: st
 
 @each_provider
 @pytest.mark.parametrize("body", [{}, [], "<html>", {"id": 1, "choices": [], "content": None}])
-def test_what_is_not_a_completion_at_all_is_asked_three_times(provider: str, body: Any) -> None:
+def test_answer_that_is_not_a_completion_is_asked_three_times(provider: str, body: Any) -> None:
     habit = Said(change=lambda *_: body)
     (answer,), asked = answered(provider, habit, habit, habit, Said())
     assert (asked, answer.tries, answer.failure) == (4, 3, Failure.SERVER_ERROR), "and one to compare with"
@@ -199,7 +199,7 @@ def test_403_is_this_requests_unless_others_fail_too(provider: str) -> None:
 
 @each_provider
 @pytest.mark.parametrize("status", [429, 500, 529])
-def test_what_the_server_has_no_time_for_is_transient(provider: str, status: int) -> None:
+def test_busy_server_is_transient(provider: str, status: int) -> None:
     # the harmless request is answered
     (answer,), _ = answered(provider, error_of(status, "busy"), Said(), patience_s=0.0)
     assert answer.failure is Failure.SERVER_ERROR

@@ -86,7 +86,7 @@ def test_the_number_in_flight_is_limited_and_each_is_answered_in_its_place() -> 
     assert [answer.text for answer in answers] == [str(n) for n in range(50)]
 
 
-def test_what_is_asked_next_takes_the_place_of_what_was_answered() -> None:
+def test_next_request_takes_the_place_of_an_answered_one() -> None:
     texts = []
 
     def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
@@ -272,7 +272,7 @@ def test_a_client_that_nobody_holds_closes_its_connections() -> None:
     assert not thread.is_alive()
 
 
-def test_who_asks_a_server_at_the_same_moment_gets_one_client() -> None:
+def test_client_of_a_server_is_one_for_all_threads() -> None:
     server = ChatServer(name="s", url="http://127.0.0.1:9/v1", model="at-once")
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(lambda _: id(client_of(server)), range(64)))) == 1

@@ -75,7 +75,7 @@ def test_a_kept_answer_has_the_prices_of_its_tokens(tmp_path: Path) -> None:
     assert second == ModelUsage("m", tokens_out=5, uncounted=1, estimated_in=80)
 
 
-def test_what_the_answer_depends_on_is_in_its_key_and_nothing_else(calls: Caller) -> None:
+def test_key_has_what_the_answer_depends_on_and_nothing_else(calls: Caller) -> None:
     asked: dict[str, Any] = {"what": {"video": "a"}, "system": "Score.", "schema": SCHEMA, "model": MODEL}
 
     def model(**changes: Any) -> dict[str, Any]:

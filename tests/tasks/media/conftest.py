@@ -1,22 +1,39 @@
-"""The corpus of awkward videos, each made when a test first asks for it."""
+"""The corpus of awkward videos, each made when a test first asks for it, and kept for later runs."""
 
 from __future__ import annotations
 
+import shutil
+from hashlib import sha256
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
+from filelock import FileLock
 
-from tests.once import Once
+from tests.tasks.media import corpus
 from tests.tasks.media.corpus import CASES, Video
+
+KEPT = Path("build/tests/corpus").absolute()
 
 
 @pytest.fixture(scope="session")
-def video(ffmpeg: str, once: Once) -> Video:
-    """Path of a corpus video by name."""
+def video(ffmpeg: str) -> Video:
+    """Path of a corpus video by name; all are made again by another command or another corpus.py."""
     cases = {case.name: case for case in CASES}
+    made_by = sha256(ffmpeg.encode() + Path(str(corpus.__file__)).read_bytes()).hexdigest()[:16]
+    kept = KEPT / made_by
+    for old in KEPT.glob("*"):
+        if old != kept:
+            shutil.rmtree(old, ignore_errors=True)
+    kept.mkdir(parents=True, exist_ok=True)
 
     def get(name: str) -> Path:
-        case = cases[name]
-        return once(f"corpus-{name}", lambda folder: case.make(ffmpeg, folder / case.file)) / case.file
+        case, folder = cases[name], kept / name
+        with FileLock(kept / f"{name}.lock", timeout=300):
+            if not folder.exists():
+                draft = Path(mkdtemp(dir=kept))
+                case.make(ffmpeg, draft / case.file)
+                draft.rename(folder)
+        return folder / case.file
 
     return get

@@ -81,7 +81,7 @@ def filtered(store: Store, before: ReleaseVotes) -> Release:
     return result.release
 
 
-def test_it_is_a_subset_of_its_parent(small: Small, filtered: Release) -> None:
+def test_filtered_release_is_a_subset(small: Small, filtered: Release) -> None:
     parent = small.release
     assert filtered.version == 1
     wanted = [parent.pairs()[place] for place in KEPT]
@@ -100,7 +100,7 @@ def test_it_is_a_subset_of_its_parent(small: Small, filtered: Release) -> None:
     assert all(counts["built"] == counts["planned"] for counts in filtered.summary().values())
 
 
-def test_it_is_frozen_and_every_reader_takes_it(parent: Release, tmp_path: Path) -> None:
+def test_filtered_release_is_frozen_and_readable(parent: Release, tmp_path: Path) -> None:
     release = write_filtered(parent, people(parent)).release
     again = Release.open(Store.open(parent.store.root), release.name)
     again.check()
@@ -155,7 +155,7 @@ def test_export_has_votes_only_when_asked(small: Small, filtered: Release, tmp_p
     assert "votes" not in (tmp_path / "export" / "README.md").read_text()
 
 
-def test_what_people_said_can_be_read_from_it(before: ReleaseVotes, filtered: Release) -> None:
+def test_filtered_release_has_what_people_said(before: ReleaseVotes, filtered: Release) -> None:
     after = read_release_votes(filtered)
     assert after is not None
     assert after.filtered
@@ -235,7 +235,7 @@ def test_without_votes_there_is_nothing_to_say(parent: Release) -> None:
         (RATINGS, "other", "release other already exists and was built"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_write_filtered_refuses_before_it_writes(
     parent: Release, ratings: tuple[str, ...], name: str | None, message: str
 ) -> None:
     shutil.copytree(parent.path, parent.store.versions("other") / "1")

@@ -258,7 +258,7 @@ def test_a_table_becomes_a_submission(small: Small, tmp_path: Path) -> None:
         (lambda rows: rows[3].update(choice="third"), "line 5: the choice 'third' is not"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_named(small: Small, tmp_path: Path, change: Any, said: str) -> None:
+def test_table_with_a_mistake_is_named(small: Small, tmp_path: Path, change: Any, said: str) -> None:
     rows = table(small.release)
     change(rows)
     with pytest.raises(UserInputError, match=f"(?s){said}"):

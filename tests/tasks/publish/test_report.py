@@ -193,7 +193,7 @@ def costs(pages: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_what_it_took(judged_small: Release, pages: Path, tmp_path: Path) -> None:
+def test_cost_table_has_what_it_took(judged_small: Release, pages: Path, tmp_path: Path) -> None:
     result = costs(pages)
     assert result["vlm"]["requests"] == "16"
     assert float(result["vlm"]["usd"]) == pytest.approx(16 * 0.0117)

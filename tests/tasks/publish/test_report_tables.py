@@ -207,7 +207,7 @@ def test_durations(report: ReleaseReport) -> None:
     assert sum(line["pairs"] for line in bins) == 2 * FILMS
 
 
-def test_what_has_no_data_says_why(report: ReleaseReport) -> None:
+def test_tables_without_data_say_why(report: ReleaseReport) -> None:
     for name in ("severity-clips", "severity-strength", "severity-thresholds"):
         assert not report.tables[name].rows
         assert "one severity" in report.tables[name].empty
@@ -272,7 +272,7 @@ def test_two_settings_of_one_name_are_two_evaluators(wide: Release) -> None:
     assert names == ("clip (aaaaaa)", "clip (bbbbbb)")
 
 
-def test_what_is_read_comes_from_this_release_only(wide: Release, tmp_path: Path) -> None:
+def test_judgements_read_are_of_this_release_only(wide: Release, tmp_path: Path) -> None:
     other = build_wide(tmp_path, 2)
     store = JudgementsStore(other.store)
     with pytest.raises(UserInputError, match="nobody has judged release wide"):

@@ -168,7 +168,7 @@ def test_pull_gives_the_same_back(release: Release, exported: Path, hub: Dataset
     assert hub.downloaded[downloaded:] == [PACKED_LIST], "all else is there"
 
 
-def test_what_is_unpacked_is_extended_and_judged_like_ones_own(
+def test_unpacked_release_is_extended_and_judged(
     release: Release, built: BuildOptions, exported: Path, add_film: AddFilm, tmp_path: Path
 ) -> None:
     store = unpack_folder(exported, Store.create(tmp_path / "store")).store
@@ -249,7 +249,7 @@ def test_push_keeps_what_must_stay(small: Small, hub: DatasetHub, capsys: pytest
     assert not hub.repositories
 
 
-def test_what_was_changed_is_named(exported: Path, hub: DatasetHub, tmp_path: Path) -> None:
+def test_pull_names_what_was_changed(exported: Path, hub: DatasetHub, tmp_path: Path) -> None:
     push_release(exported, DEMO, True, "Release demo")
     files = hub.dataset(DEMO).files
     whole, packed = dict(files), json.loads(read_checked_json(exported / PACKED_LIST))
@@ -303,7 +303,7 @@ def _add_member(folder: Path, name: str, member: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("what", ["sparse", "unlisted", "longer", "many"])
-def test_what_the_manifest_does_not_announce_is_not_written(changed: Path, tmp_path: Path, what: str) -> None:
+def test_unpack_writes_only_what_the_manifest_announces(changed: Path, tmp_path: Path, what: str) -> None:
     packed = json.loads(read_checked_json(changed / PACKED_LIST))
     entry = next(file for file in packed["files"] if file["artifacts"])
     path = changed / entry["path"]
@@ -409,7 +409,7 @@ def test_another_release_of_the_name_is_not_mixed_up(exported: Path, tmp_path: P
         unpack_folder(exported, mine.store)
 
 
-def test_what_a_user_does_wrong(
+def test_push_and_pull_report_mistakes(
     exported: Path, hub: DatasetHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UserInputError, match="ORGANISATION/NAME"):

@@ -42,7 +42,7 @@ def written(release: Release, path: Path, kind: Any = judged, card: Card = CARD,
 
 
 @pytest.mark.parametrize(("kind", "orders"), [(judged, "both"), (scored, "apart")])
-def test_what_is_made_is_in_order(release: Release, tmp_path: Path, kind: Any, orders: str) -> None:
+def test_submission_made_is_in_order(release: Release, tmp_path: Path, kind: Any, orders: str) -> None:
     path = written(release, tmp_path / "one.json", kind)
     result = check_submission(path, release)
     assert result.submission.orders == orders

@@ -220,7 +220,7 @@ def test_other_people_are_left(judgements: JudgedRelease, matrix: Matrix, tables
     assert "human" in {row["evaluator"] for row in accuracy.rows}
 
 
-def test_what_is_held_against_the_paper(against_paper: Against) -> None:
+def test_tables_held_against_the_paper(against_paper: Against) -> None:
     beside = against_paper.beside
     assert beside["gpt-5-video", "aesthetics"] == ("90.1±2.5", "0.0 (reproduced)")
     assert beside["clipscore", "mean of aspects"] == ("60.7", "0.0")
@@ -283,7 +283,7 @@ def write(folder: Path, rows: str, gives: str = "accuracy", columns: object = ("
         ("human = [1]", "accuracy", 7, ": columns have to be a list of names"),
     ],
 )
-def test_what_does_not_fit_is_one_line_and_not_compared(
+def test_misfit_is_one_line_and_left_out(
     tmp_path: Path, hold: Hold, rows_: str, gives: str, columns: object, line: str
 ) -> None:
     against = hold(write(tmp_path, rows_, gives, columns))
@@ -360,7 +360,7 @@ def test_a_file_that_is_not_there_is_reported_with_what_to_write() -> None:
 
 @few
 @given(st.lists(st.tuples(st.floats(0, 100), st.none() | st.floats(0, 50)), min_size=10, max_size=10))
-def test_what_is_written_is_read(
+def test_published_file_is_read(
     tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[float, float | None]]
 ) -> None:
     texts = [f"{value:.3f}" + ("" if half is None else f"±{half:.2f}") for value, half in cells]

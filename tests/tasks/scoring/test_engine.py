@@ -214,7 +214,7 @@ def test_faults_of_the_machine_are_tried_again_without_a_request(kind: Harness, 
         ("lacks", "weights are missing", "weights are missing"),
     ],
 )
-def test_what_stops_every_unit_leaves_them_without_rows(
+def test_stop_of_all_units_leaves_no_rows(
     kind: Harness, folder: Path, planned: Failure | str, said: str, unusable: str
 ) -> None:
     work = kind.work(folder, Script(plan={1: planned}.get), limits=limits(usd=9))
@@ -377,7 +377,7 @@ def test_limits_are_kept_before_units_are_handed_over(kind: Harness, folder: Pat
     assert other.spending.counts()[NAME]["reserved_usd"] == 0
 
 
-def test_what_expires_is_left_and_handed_over_again(kind: Harness, folder: Path) -> None:
+def test_expired_units_are_handed_over_again(kind: Harness, folder: Path) -> None:
     provider = FakeProvider()
     provider.expired, provider.ready = True, {"key0"}
     script = Script(form=provider.form)

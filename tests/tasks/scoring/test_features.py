@@ -50,7 +50,7 @@ def opened(source: Made, aspect: str) -> Pair:
     return open_record(source.store, source.pair(aspect), "")
 
 
-def test_what_videos_share_is_computed_once(built: Made, tmp_path: Path) -> None:
+def test_features_shared_by_videos_are_computed_once(built: Made, tmp_path: Path) -> None:
     cache, feature = FeatureCache(tmp_path), Sums()
     needed = 0
     for aspect in ASPECTS:

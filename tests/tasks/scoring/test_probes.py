@@ -111,7 +111,7 @@ def test_every_probe_has_keys_of_its_own() -> None:
     assert sum(map(len, keys.values())) == len(set().union(*keys.values()))
 
 
-def test_what_a_probe_leaves_out_is_asked_once() -> None:
+def test_probe_asks_once_about_what_it_leaves_out() -> None:
     # of one source: another damage, and a control
     main, control, other = PAIRS[0], PAIRS[3], PAIRS[1]
     for probe in SAME_VIDEOS:
@@ -132,7 +132,7 @@ def test_another_prompt_is_that_of_another_source() -> None:
         probe_requests(Judge(), PAIRS[0], ASPECT, 1, OTHER_PROMPT, [PAIRS[0], PAIRS[3]])
 
 
-def test_what_is_shown() -> None:
+def test_probed_pair_shows_what_is_left() -> None:
     pair = a_pair()
     blind = probed(pair, "blind")
     assert len(blind.high) == 1

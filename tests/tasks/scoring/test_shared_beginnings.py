@@ -102,7 +102,7 @@ def test_anthropic_is_told_where_shared_beginnings_end(ends: tuple[int, ...], vi
     assert not judge.make_request("a ball", *videos, aspect("color")).shared_ends
 
 
-def test_what_requests_share_is_known_from_the_pairs() -> None:
+def test_shared_beginnings_are_known_from_the_pairs() -> None:
     own, release = OneSource(same=True).facts(), OneSource().facts()
     high, low = ({key for _, key in beginnings(own[0], order)} for order in ("high_first", "low_first"))
     assert shared_beginnings(own) == high | low

@@ -60,7 +60,7 @@ def test_pairs_needed_to_show_a_difference(pairs: int, discordant: float, agains
         assert needed(alone) == pytest.approx(against_chance, rel=1e-4)
 
 
-def test_what_cannot_be_shown_or_makes_no_sense() -> None:
+def test_power_refuses_what_makes_no_sense() -> None:
     assert accuracy_shown(3) is difference_shown(2, 0.3) is difference_shown(100, 0.0) is None
     with pytest.raises(ValueError, match="no difference"):
         pairs_for_two_evaluators(0.0, 0.5)

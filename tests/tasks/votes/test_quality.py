@@ -52,7 +52,7 @@ def test_a_careful_worker_has_no_flag() -> None:
     assert quality([]) == []
 
 
-def test_who_is_always_among_the_fastest_tenth_is_flagged() -> None:
+def test_worker_always_among_the_fastest_is_flagged() -> None:
     # 6 of 60 tasks are a tenth
     worker = odd(but(campaign(total_s=100.0), "odd", range(0, PAIRS, 2), total_s=8.0))
     assert (worker.timed, worker.fast, worker.flags) == (PAIRS, 6, (Flag.FAST,))
@@ -96,7 +96,7 @@ def test_failed_checks_count_towards_careless() -> None:
     assert not any(Flag.CARELESS in flags for flags in evidence(checks, "odd", QualityRule()).values())
 
 
-def test_who_says_c_where_all_others_say_a_is_flagged() -> None:
+def test_worker_who_says_c_where_others_say_a_is_flagged() -> None:
     worker = odd(campaign(rating="C"))
     assert (worker.easy, worker.disagreed, worker.flags) == (PAIRS, PAIRS, (Flag.DISAGREES,))
     # B is only one step away
@@ -112,7 +112,7 @@ def test_who_says_c_where_all_others_say_a_is_flagged() -> None:
         assert odd(but(campaign(), "odd", range(count), rating="C")).flags == flags
 
 
-def test_who_is_wrong_where_most_are_right_is_flagged() -> None:
+def test_worker_wrong_where_most_are_right_is_flagged() -> None:
     worker = odd(campaign(preferred="low"))
     assert (worker.solvable, worker.solved, worker.accuracy) == (PAIRS, 0, 0.0)
     assert worker.flags == (Flag.INACCURATE,)
@@ -303,7 +303,7 @@ def test_workers_are_in_the_order_of_review_flags_and_votes() -> None:
     assert [one.worker for one in quality(some)] == ["odd", "busy", *GOOD, "a", "b"]
 
 
-def test_of_two_votes_on_a_pair_the_first_counts() -> None:
+def test_first_of_two_votes_on_a_pair_counts() -> None:
     twice = [vote("film/1", "odd", "A", vote_id="1"), vote("film/1", "odd", "C", vote_id="2")]
     assert odd(twice).votes == 1
     assert set(evidence(twice, "odd", QualityRule())) == {"1"}
@@ -327,7 +327,7 @@ def test_rules_are_named_or_read_from_a_file(tmp_path: Path) -> None:
         find_quality_rule(str(tmp_path / "missing.toml"))
 
 
-def test_nobody_is_right_or_wrong_on_a_control() -> None:
+def test_control_makes_none_right_or_wrong() -> None:
     votes = campaign(preferred="low", rating="A")
     pair = odd(votes)
     control = odd([one.model_copy(update={"control": True}) for one in votes])

@@ -96,7 +96,7 @@ def test_the_page_shows_the_guide_and_hides_the_model(study: RatingStudy) -> Non
     study.rater(1)
     study.rater(2)
     assert study.page.url.path.endswith("/done")
-    assert "You came when there was no task for you" in study.page.text
+    assert "No task was free for you" in study.page.text
 
 
 def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(study: RatingStudy) -> None:

@@ -125,7 +125,7 @@ def test_each_stretch_of_the_first_look_is_played_in_both_videos(desk: Desk, clo
     assert ann.play("right", (28.5, 29)).view()["can_prefer"]
 
 
-def test_what_is_played_at_normal_speed_takes_its_time(desk: Desk, clock: HandClock) -> None:
+def test_play_at_normal_speed_takes_its_time(desk: Desk, clock: HandClock) -> None:
     ann = alone(desk, clock, 10)
     seen = ann.play("left", (0, 20)).seen["left"]
     assert seen == ((0.0, 10.0),), "twice the speed is allowed, but was not reported"
@@ -185,7 +185,7 @@ def test_play_cuts_and_records_a_claim_of_all_at_once(desk: Desk, clock: HandClo
     assert events[-1].detail == {"reason": "not_seen"}
 
 
-def test_what_was_not_sent_was_not_seen(desk: Desk, clock: HandClock) -> None:
+def test_play_counts_only_what_was_sent(desk: Desk, clock: HandClock) -> None:
     index = ((0.0, 8192), (15.0, 131072))
     desk.organiser.publish(example_campaign(), [example_task(high_index=index, low_index=index)])
     ann = sit(desk, clock)

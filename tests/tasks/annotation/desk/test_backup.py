@@ -53,7 +53,7 @@ def busy(desk: Desk, clock: HandClock) -> list[str]:
     return workers
 
 
-def test_what_is_restored_is_what_was(
+def test_restore_gives_back_what_was(
     desk: Desk, clock: HandClock, busy: list[str], files: VotesStore, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.sqlite"

@@ -28,7 +28,7 @@ from tests.tasks.annotation.example_desk import (
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.mark.parametrize("workers", [20, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [10, pytest.param(50, marks=pytest.mark.slow)])
 def test_many_workers_at_once_lose_no_vote(desk: Desk, clock: HandClock, workers: int) -> None:
     tasks = [
         task.model_copy(update={"must_see": task.must_see[:1]})

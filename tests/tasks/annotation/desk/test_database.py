@@ -39,7 +39,7 @@ def test_other_addresses_are_refused(url: str, message: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_what_is_not_a_database_or_no_key_is_reported_and_left_alone(tmp_path: Path) -> None:
+def test_open_reports_other_files_and_short_keys_and_leaves_them(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     file = tmp_path / "file"
     file.write_bytes(b"holiday pictures" * 100)

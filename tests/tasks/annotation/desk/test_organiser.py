@@ -55,7 +55,7 @@ def test_a_retired_task_is_given_to_nobody_and_who_has_it_may_finish(desk: Desk,
     assert do_task(desk, clock, held.task.worker).pair_id == held.task.task.pair_id == "a"
 
 
-def test_what_cannot_be_published_is_refused_and_changes_nothing(desk: Desk) -> None:
+def test_publish_refuses_changes_and_changes_nothing(desk: Desk) -> None:
     tasks = example_tasks(2)
     desk.organiser.publish(example_campaign(), tasks)
     other = tasks[0].model_copy(update={"must_see": tasks[0].must_see[:1]})
@@ -150,7 +150,7 @@ def test_votes_over_the_number_are_kept(desk: Desk) -> None:
     refuses(RefusalReason.DONE, desk.queue.next, "autumn", come_in(desk, "ann"))
 
 
-def test_who_voted_in_a_file_does_not_get_the_pair_again(desk: Desk) -> None:
+def test_queue_does_not_repeat_a_pair_voted_on_in_a_file(desk: Desk) -> None:
     desk.organiser.publish(example_campaign(), example_tasks(1))
     worker = come_in(desk, "ann")
     desk.votes.add("autumn", [file_vote(desk.campaigns.tasks("autumn")[0], worker)])

@@ -221,7 +221,7 @@ def test_a_lapsed_task_whose_pair_still_has_a_place_comes_back_first(desk: Desk,
         assert desk.queue.next("autumn", task.worker).id == task.id
 
 
-def test_nobody_gets_a_pair_twice_and_the_last_words_say_why(desk: Desk, clock: HandClock) -> None:
+def test_queue_gives_a_pair_once_and_says_why_there_is_none(desk: Desk, clock: HandClock) -> None:
     desk.organiser.publish(example_campaign(workers_per_pair=2), example_tasks(2))
     ann, bob, carol = (come_in(desk, name) for name in ("ann", "bob", "carol"))
     assert {do_task(desk, clock, ann).pair_id for _ in range(2)} == {"color-000", "color-001"}
@@ -273,7 +273,7 @@ def told(desk: Desk, clock: HandClock) -> list[str]:
     return result
 
 
-def test_what_continues_in_other_campaigns_changes_nothing(tmp_path: Path) -> None:
+def test_queue_does_not_depend_on_other_campaigns(tmp_path: Path) -> None:
     """Whether they come before or after by name, and regardless of who works in them."""
     tasks, settings = example_tasks(3), {"workers_per_pair": 1, "lease_minutes": 30, "tasks_per_worker": 3}
     clock = HandClock()

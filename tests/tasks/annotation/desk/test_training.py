@@ -147,7 +147,7 @@ def test_the_question_comes_first_and_is_paid_whatever_the_answer(desk: Desk, cl
 
 
 @pytest.mark.parametrize("change", ["words", "choices"])
-def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Desk, change: str) -> None:
+def test_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Desk, change: str) -> None:
     begin(desk, comprehension=True)
     ann = come_in(desk, "ann")
     shown = asked(desk, ann)
@@ -155,9 +155,9 @@ def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Des
     changed = {**INSTRUCTIONS, other: "Look elsewhere."}
     if change == "choices":
         del changed[other]
-    for place in range(4):
+    for index in range(4):
         # wherever the right answer is now, it is not counted
-        session = desk.workers.answer_question("autumn", ann, changed, shown.id, place)
+        session = desk.workers.answer_question("autumn", ann, changed, shown.id, index)
         assert (session.check, session.tries) == ("", 0)
     now = desk.workers.question("autumn", ann, changed)
     assert now is not None
@@ -165,7 +165,7 @@ def test_an_answer_to_a_question_whose_texts_have_changed_takes_no_try(desk: Des
     assert desk.workers.answer_question("autumn", ann, changed, now.id, right).check == "passed"
 
 
-def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
+def test_question_failed_twice_is_paid_and_has_its_code(desk: Desk) -> None:
     begin(desk, comprehension=True, completion_code="DONE", screen_out_code="OUT")
     ann = come_in(desk, "ann")
     refuses(RefusalReason.NOTHING_DONE, desk.workers.finish, "autumn", ann)
@@ -185,7 +185,7 @@ def test_who_fails_twice_is_paid_and_gets_the_code_for_it(desk: Desk) -> None:
     assert desk.organiser.workers("autumn") == []
 
 
-def test_where_tasks_have_one_pay_the_question_is_paid_at_their_rate(desk: Desk) -> None:
+def test_question_is_paid_at_the_rate_of_tasks_with_one_pay(desk: Desk) -> None:
     # a task takes 110 s, an answer 60
     begin(desk, comprehension=True, pay_per_hour=0, pay_per_task=1.1)
     assert desk.workers.answer_pay("autumn") == MINUTE

@@ -42,7 +42,7 @@ def test_a_worker_is_a_keyed_hash_and_comes_back_as_the_same(open_to_all: Desk) 
     assert [event.kind for event in open_to_all.events.read("autumn")][1:] == [EventKind.ENTERED]
 
 
-def test_who_or_what_is_not_known_is_refused(open_to_all: Desk) -> None:
+def test_unknown_workers_and_campaigns_are_refused(open_to_all: Desk) -> None:
     desk = open_to_all
     for platform, identity in (("a:b", "c"), ("", "c"), ("prolific", "  "), ("x" * 65, "c")):
         refuses(RefusalReason.BAD_LINK, desk.workers.enter, "autumn", platform, identity)

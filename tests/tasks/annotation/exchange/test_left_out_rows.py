@@ -236,7 +236,7 @@ def test_the_report_is_a_table_that_spreadsheets_read(lite: Desk, tmp_path: Path
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["csv", "tsv", "jsonl"]), st.sampled_from(["utf-8", "cp932"]))
-def test_whatever_a_file_holds_every_row_has_its_line(
+def test_rows_of_any_file_have_lines(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, form: str, encoding: str
 ) -> None:
     path = tmp_path_factory.mktemp("any") / "file"

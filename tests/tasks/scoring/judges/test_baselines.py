@@ -88,7 +88,7 @@ def test_a_removed_clip_makes_a_shorter_video(built: Made, tmp_path: Path) -> No
             assert high == low
 
 
-def test_what_is_taken_away_is_missed_and_all_else_is_a_tie_to_the_bit(built: Made) -> None:
+def test_baselines_miss_what_is_gone_and_tie_on_all_else(built: Made) -> None:
     order, flip = (opened(built, aspect) for aspect in ("temporal_flow", "spatial_relationship"))
     assert flip.high.identity() != flip.low.identity()
     for pair, kinds in ((order, (Size, Contrast, Sharpness)), (flip, (Contrast, Sharpness))):

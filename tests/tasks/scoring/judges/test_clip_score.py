@@ -197,7 +197,7 @@ def behind(servers: Servers, revision: str = "r1") -> ClipScore:
 
 
 @pytest.mark.models
-def test_behind_a_server_it_scores_the_same_without_a_gpu(models: Path, tmp_path: Path) -> None:
+def test_served_clip_score_is_the_same_without_a_gpu(models: Path, tmp_path: Path) -> None:
     from tasks.models.clip import load
     from tests.tasks.models.test_clip import served
 

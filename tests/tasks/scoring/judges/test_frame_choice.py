@@ -94,7 +94,7 @@ def test_two_videos_share_a_limit_in_either_order(one: int, other: int, most: in
 
 
 @pytest.mark.parametrize("policy", [CLIPS, ALL])
-def test_what_cannot_be_shown_has_its_own_outcome(policy: FramePolicy) -> None:
+def test_choice_without_a_frame_has_its_outcome(policy: FramePolicy) -> None:
     with pytest.raises(NotJudged) as empty:
         choose([cut_video([3]), FrameList([])], policy)
     assert empty.value.failure is Failure.VIDEO_UNREADABLE

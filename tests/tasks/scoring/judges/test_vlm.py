@@ -282,7 +282,7 @@ def test_the_servers_address_is_part_of_the_key_if_that_is_set(tmp_path: Path, k
     assert settings(9) == settings(8) != settings(9, keyed) == settings(9, keyed) != settings(8, keyed)
 
 
-def test_what_does_not_fit_is_not_sent(videos: Videos) -> None:
+def test_request_that_does_not_fit_is_not_sent(videos: Videos) -> None:
     def fitting(**fields: Any) -> VideoJudge:
         return judge(server, MODEL.model_copy(update=fields))
 
@@ -424,7 +424,7 @@ def test_estimates_count_what_is_sent(videos: Videos, tmp_path: Path) -> None:
         ("gpt-5-mini", (512, 288), 234), ("gpt-5-mini", (4096, 4096), 2489), ("qwen3-vl", (512, 288), 146),
     ],
 )  # fmt: skip
-def test_what_an_image_counts(name: str, size: tuple[int, int], tokens: int) -> None:
+def test_image_tokens_are_those_of_the_guide(name: str, size: tuple[int, int], tokens: int) -> None:
     assert VLM_MODELS[name].image_tokens(*size) == tokens
 
 

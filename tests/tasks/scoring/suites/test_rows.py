@@ -137,7 +137,7 @@ def test_a_score_counts_more_than_a_failure_and_a_later_row_more_than_an_earlier
     assert len(list(scores.parts.iterdir())) == 1
 
 
-def test_what_a_killed_process_left_is_read_and_packed(scores: ScoresStore) -> None:
+def test_rows_of_a_killed_process_are_read_and_packed(scores: ScoresStore) -> None:
     scores.running.mkdir(parents=True)
     host = socket.gethostname().replace(".", "_")
     # no process has this number

@@ -177,9 +177,7 @@ class OnePair(OneSource):
 
 
 @pytest.mark.parametrize("kind", ["video", "text"])
-def test_what_is_sent_is_the_same_in_both_orders_repeats_and_batches(
-    kind: str, pair: Pair, server: Told
-) -> None:
+def test_request_is_equal_in_orders_repeats_and_batches(kind: str, pair: Pair, server: Told) -> None:
     """Descriptions are the server's words: where these are equal, nothing is left."""
     described = Reply(json.dumps({"description": "A man."}))
     server.say(lambda _, body: Reply(FIRST) if "better" in json.dumps(body) else described, ["tiny"])

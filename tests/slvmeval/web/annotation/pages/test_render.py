@@ -41,7 +41,7 @@ def every_page(language: str, of: Campaign, word: str = "x") -> dict[str, str]:
     made: dict[PageName, dict[str, Any]] = {
         **{"enter": {}, "consent": {}, "done": {"code": word, "answered": 3}, "refused": refused},
         "task": {"view": view, "urls": URLS},
-        "question": {"aspect": "color", "tries": 1, "choices": [word, word], "pay": word},
+        "question": {"question_id": "q", "aspect": "color", "tries": 1, "choices": [word, word], "pay": word},
     }
     return {name: render(name, language, campaign=of, csrf=word, **data) for name, data in made.items()}
 
