@@ -355,7 +355,7 @@ with only_one(Path(sys.argv[1])) as mine:
 def test_two_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
     evaluation = Evaluation(asked(store, "planted", "lengths"), RequestProgress(quiet=True))
     evaluation.prepare()
-    held = str(evaluation.held(evaluation.judges[0]))
+    held = str(evaluation.lock_file(evaluation.judges[0]))
     command = [sys.executable, "-c", HOLDS, held]
     piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=ROOT, **piped) as other:  # type: ignore[call-overload]

@@ -75,7 +75,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
         "may not be redistributed are left out. 4 of 4 pairs show captions that are not translated into "
         "'ja', a language of the pages: `slvmeval annotate translate small --language ja`, then publish "
         "again.",
-        f"Next: slvmeval annotate serve small-1 --store {store}",
+        "Next: slvmeval annotate serve small-1",
     ]
     values = annotate("publish", "small", "--format", "json", "--private").json
     assert (values["pairs"], values["new"], values["withheld_pairs"], values["failed"]) == (8, 4, 0, {})
