@@ -88,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = out / RATIOS
     keys = chosen.only or list(FIGURES)
     if chosen.missing and path.is_file():
-        there = json.loads(path.read_text(encoding="utf-8"))["figures"]
-        keys = [key for key in keys if key not in there]
+        figures = json.loads(path.read_text(encoding="utf-8"))["figures"]
+        keys = [key for key in keys if key not in figures]
     failed = measure(keys, Settings(films, out, chosen.runs), out)
     if path.is_file():
         print_report(json.loads(path.read_text(encoding="utf-8")), list(FIGURES))

@@ -1,4 +1,4 @@
-"""Our keeper of SLURM jobs beside dask-jobqueue's adaptive mode: the same work, the same faults.
+"""Our keeper of SLURM jobs compared with dask-jobqueue's adaptive mode: the same work, the same faults.
 
 ``python -m bench.adaptive --times 3 --folder DIR`` starts a Slurm of its own on this machine, lets each side
 do the same work with each fault in turn, and prints a table. A measured run is kept in the folder and not
@@ -46,7 +46,7 @@ _LIFETIME = ["--lifetime", "40s", "--lifetime-stagger", "10s"]
 
 
 def item(folder: str, number: int) -> int:
-    """Take a while, and write down beginning and end."""
+    """Sleep, and record start and end."""
     for what in ("begin", "end"):
         with (Path(folder) / "ran").open("a", encoding="utf-8") as file:
             file.write(f"{what} {number}\n")
@@ -156,7 +156,7 @@ class Disturbed:
         return sum(_ran(self.folder, name)[what].total() for name in POOLS)
 
     def until(self, reached: Callable[[], object]) -> bool:
-        """Wait until something is so; False if the work is over before."""
+        """Wait until a condition holds; False if the work is over before."""
         while not reached():
             if self.process.poll() is not None:
                 return False
@@ -211,7 +211,7 @@ def nothing(work: Disturbed) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """What is done, what disturbs it, in words."""
+    """The work and its disturbance, in words."""
 
     words: str
     disturb: Callable[[Disturbed], None] = nothing
@@ -361,8 +361,8 @@ def main() -> None:
             for _ in range(given.times):
                 for case in [given.case] if given.case else CASES:
                     for side in SIDES:
-                        there = sum(run["case"] == case and run["side"] == side for run in runs)
-                        if there >= given.times:
+                        done = sum(run["case"] == case and run["side"] == side for run in runs)
+                        if done >= given.times:
                             continue
                         run = measure(slurm, side, case)
                         slurm.clean()

@@ -194,7 +194,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
         from flows.prefect_executor import PrefectExecutor
         from flows.release.flow import BUILD
 
-        # its workers have imported the stages when the cluster is there
+        # the workers have imported the stages once the cluster is ready
         mark_start(PrefectExecutor, lambda _: None)
         result = run_flow(BUILD, options, Profile(workers=int(workers)), quiet=True)
     else:

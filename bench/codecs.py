@@ -1,4 +1,4 @@
-"""What ingest costs in each codec, beside the ffmpeg command: ``python -m bench.codecs``.
+"""Cost of ingest in each codec, next to the ffmpeg command: ``python -m bench.codecs``.
 
 The first minute of the demonstration's film is coded by each encoder with its own key frames and with fixed
 ones, as video sites have them, repeated without coding it again, so that the start of libraries weighs as
@@ -22,7 +22,7 @@ from tasks.media.images import planned_images
 from tasks.media.packet_plan import PacketPlan, probe_and_plan
 from tasks.media.source_file import open_video
 
-#: The film's frames a second.
+#: Frames per second of the film.
 RATE = 24
 #: How often the minute stands in a measured file.
 TIMES = 4

@@ -2,7 +2,7 @@
 
 Cuts the film into parts, which are the sources, builds every aspect of the recipe `cpu-approx` with its
 control, lets the trivial baselines and their probes judge the pairs, adds the answers of simulated judges of
-known kinds, and writes ``docs/results/controls.md``. What was built and judged is kept: an interrupted run
+known kinds, and writes ``docs/results/controls.md``. Builds and judgements are kept: an interrupted run
 continues.
 """
 
@@ -100,9 +100,9 @@ def build(folder: Path, workers: int) -> None:
     slvmeval("evaluate", RELEASE, *probed, "--probe", PROBES, *site)
     store = Store.open(folder / "store")
     judged = JudgementsStore(store)
-    known = judged.known()
+    failures = judged.failures()
     rows = known_rows(Release.open(store, RELEASE).pairs())
-    judged.add(row for row in rows if (row.key, row.pair_id) not in known)
+    judged.add(row for row in rows if (row.key, row.pair_id) not in failures)
 
 
 def footprint(store: Store, records: Iterable[PairRecord]) -> str:
@@ -219,7 +219,7 @@ def page(store: Store, release: Release, gathered: JudgedRelease) -> str:
 PAGE = """# Controls: seeing damage, noticing edits, taking shortcuts
 
 Sources: *Big Buck Bunny* in {parts} parts of {clips} clips. All ten aspects of the recipe `cpu-approx`,
-{damaged} damaged clips in each pair, and a control beside each pair. [Signal
+{damaged} damaged clips in each pair, and a control for each pair. [Signal
 detection](../signal-detection.md) explains the numbers; `python -m bench.controls` wrote this page.
 
 ## The controls
@@ -277,9 +277,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     release = Release.open(store, RELEASE)
     gathered = load_judged_release(release)
     table = detection_table(gathered)
-    known = replace(table, rows=tuple(row for row in table.rows if row["evaluator"] in JUDGES))
+    of_judges = replace(table, rows=tuple(row for row in table.rows if row["evaluator"] in JUDGES))
     out.mkdir(parents=True, exist_ok=True)
-    (figure,) = figures_of({table.name: known}, tuple(JUDGES))
+    (figure,) = figures_of({table.name: of_judges}, tuple(JUDGES))
     write_atomic(out / "controls.svg", figure.svg)
     write_atomic(out / "controls.md", page(store, release, gathered).encode())
     print(out / "controls.md")

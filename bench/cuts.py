@@ -1,4 +1,4 @@
-"""Cuts by TransNetV2 beside FFmpeg's scene filter: ``python -m bench.cuts``.
+"""Cuts by TransNetV2 and by FFmpeg's scene filter: ``python -m bench.cuts``.
 
 Takes the demonstration's film (``make demo``) and writes the page `build/results/cuts.md`. TransNetV2 sees
 each frame at 48×27 pixels, as it was trained; the filter sees each frame, and the stored frames at 1 fps,

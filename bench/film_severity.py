@@ -2,7 +2,7 @@
 
 Builds every aspect of the recipe `cpu-approx` from two films at several severities, lets the trivial
 baselines and BRISQUE judge the pairs, and writes ``docs/results/``: a page, figures, every answer, and
-submissions. What was built and judged is kept: an interrupted run continues.
+submissions. Builds and judgements are kept: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def draw(film: Film, cells: Cells, target: Path) -> None:
 
 
 def main_table(film: Film, cells: Cells) -> str:
-    """Return who tells the two sides apart at the main point in every draw, by aspect."""
+    """Return who distinguishes the two sides at the main point in every draw, by aspect."""
     lines = ["| aspect | pairs | always right | always wrong | ties only |", "|---|---|---|---|---|"]
     for aspect in ASPECTS:
         main = {who: cells.get((aspect, str(film.main), who), []) for who in EVALUATORS if who != "coin"}
@@ -212,7 +212,7 @@ def main_table(film: Film, cells: Cells) -> str:
 
 
 def least_table(film: Film, cells: Cells) -> str:
-    """Return the least severity from which on an evaluator is right in every draw, by aspect."""
+    """Return the minimum severity above which an evaluator is right in every draw, by aspect."""
     counts = [point for point in film.points if point.isdigit()]
     lines = ["| aspect | from 1 clip on | only with more clips | also at `weak` |", "|---|---|---|---|"]
     for aspect in ASPECTS:
@@ -221,9 +221,9 @@ def least_table(film: Film, cells: Cells) -> str:
         for who in EVALUATORS:
             if who == "coin":
                 continue
-            there = [point for point in counts if cells.get((aspect, point, who))]
-            for index, point in enumerate(there):
-                if all(share(cells[aspect, later, who]) == 1 for later in there[index:]):
+            judged = [point for point in counts if cells.get((aspect, point, who))]
+            for index, point in enumerate(judged):
+                if all(share(cells[aspect, later, who]) == 1 for later in judged[index:]):
                     first[who] = point
                     break
             if share(cells.get((aspect, "weak", who), ())) == 1:
@@ -268,7 +268,7 @@ PAGE = """# Which aspects can be told apart without understanding?
 The evaluators here understand nothing of a video: its length, five numbers of its frames, a coin, and
 BRISQUE, a fitted measure of single pictures. They judge the ten aspects of the recipe `cpu-approx` on freely
 licensed film. Where one is right in every draw, or wrong (then its opposite is right), that aspect's pairs
-can be answered without looking at the content: read a judge's accuracy beside it.
+can be answered without looking at the content: compare a judge's accuracy with it.
 
 `python -m bench.film_severity {command}` wrote this page, its figures, [every answer](answers.csv) and the
 [submissions](submissions/) of the first draw; `make results` writes all pages of this folder. Equal inputs
@@ -289,7 +289,7 @@ build.
 ## Reading the tables
 
 Each draw chooses other clips, and everything else that is random, from the film. The second table lists an
-evaluator at the smallest number of clips from which on it is right in every draw.
+evaluator at the smallest number of clips above which it is right in every draw.
 
 {films}
 ## Limits

@@ -34,7 +34,7 @@ from tasks.captions.analyser import AnswerJournal
 FILMS, FLIPS_A_ROUND = 40, 150
 #: Without these nothing else can be read, so each is flipped and verified alone; one a round.
 ALONE = ("store.json", "release manifest.json")
-#: What a person or a model server gave is found, and restored from a copy.
+#: Damage to input of people and model servers is found, and restored from a copy.
 NOT_MADE_BY_BUILDS = ("annotation", "partial", "store.json")
 
 
@@ -125,7 +125,7 @@ class Flips:
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def drawn(self, number: int, count: int) -> list[dict[str, Any]]:
-        """Draw the flips of a round: at most one a file, and one an artifact, so that none hides another.
+        """Draw the flips of a round: at most one per file and per artifact, so that none hides another.
 
         Kinds come in turn, so that rare files are flipped as often as a round allows.
         """
@@ -142,7 +142,7 @@ class Flips:
             for kind, names in waiting.items():
                 while names and len(flips) < count:
                     name = names.pop()
-                    # a damaged manifest hides what it says of other files
+                    # a damaged manifest hides its entries on other files
                     owner = str(Path(*Path(name).parts[:4])) if name.startswith("artifacts/") else name
                     if owner not in taken:
                         taken.add(owner)
@@ -183,8 +183,8 @@ class Flips:
         for one in together:
             if not one["kind"].startswith(NOT_MADE_BY_BUILDS):
                 kind, id_ = (Path(one["path"]).parts * 2)[1:4:2]
-                there = f"{kind} {id_}"
-                equal = before[there] == after.get(there) if there in before else same
+                artifact = f"{kind} {id_}"
+                equal = before[artifact] == after.get(artifact) if artifact in before else same
                 one["repaired"] = equal and str(self.store / one["path"]) not in left
         with self.records.open("a", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(one)}\n" for one in flips)

@@ -34,7 +34,7 @@ CAPTION = (
 #: One aspect with new pixels, one with fewer clips, one with moved clips.
 ASPECTS = ("aesthetics", "comprehensiveness", "temporal_flow")
 
-#: What is run on a store, in this order.
+#: Commands run on a store, in this order.
 STEPS = (
     "scan",
     "plan",

@@ -113,7 +113,7 @@ class Kills:
         for path in self.store.rglob("*"):
             os.utime(path, (time.time() - OLD_S,) * 2, follow_symlinks=False)
         clear_staging(store)
-        # it looks at the time of the last change too, which nobody can set
+        # it looks at the time of the last change too, which cannot be set
         with patch.object(leftovers, "LEFT_AFTER_S", -1.0):
             leftovers.clear_cache(store)
         differing = [name for name in kept.keys() & made.keys() if kept[name] != made[name]]

@@ -34,7 +34,7 @@ from tasks.recipe import BUILT_IN
 
 #: Lengths are log-normal, 95 of 100 drawn between these and none beyond, seconds.
 MIN_S, MAX_S = 600.0, 10_800.0
-#: Spread of how fast sources are, beside what the estimate knows: codecs, pictures, nodes (log-normal).
+#: Spread of how fast sources are, beyond what the estimate knows: codecs, pictures, nodes (log-normal).
 SPREAD = 0.1
 #: Pairs a source, and new frames a pair.
 PAIRS, FRAMES = 3, 50

@@ -48,10 +48,10 @@ def build(folder: Path, workers: int) -> None:
     judged_parts(folder, RELEASE, RECIPE, workers)
     store = Store.open(folder / "store")
     judged = JudgementsStore(store)
-    known = judged.known()
+    failures = judged.failures()
     rows = known_rows(Release.open(store, RELEASE).pairs(), {"overlooks": overlooks})
     rows = [*rows, *known_rows(Release.open(store, RELEASE).pairs())]
-    judged.add(row for row in rows if row.evaluator in JUDGES and (row.key, row.pair_id) not in known)
+    judged.add(row for row in rows if row.evaluator in JUDGES and (row.key, row.pair_id) not in failures)
 
 
 def baseline_rows(table: Table) -> Iterator[str]:
@@ -81,7 +81,7 @@ def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
     curve, change = length_tables(gathered)
     # of the other positions, the changes say enough
     own = tuple(row for row in _of_judges(curve) if row["position"] == "own")
-    known = [
+    tables = [
         replace(curve, rows=own, columns=_without(curve, "aspect", "sources", "position"), note=""),
         replace(change, rows=_of_judges(change), columns=_without(change, "aspect", "sources"), note=""),
     ]
@@ -91,8 +91,8 @@ def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
         excerpts=len(excerpts),
         short=sum(one.share < 1 for one in excerpts),
         baselines="\n".join(baseline_rows(curve)),
-        curve=markdown_text(known[0]).split("\n\n", 1)[-1].strip(),
-        change=markdown_text(known[1]).split("\n\n", 1)[-1].strip(),
+        curve=markdown_text(tables[0]).split("\n\n", 1)[-1].strip(),
+        change=markdown_text(tables[1]).split("\n\n", 1)[-1].strip(),
     )
 
 

@@ -2,7 +2,7 @@
 
 A source of 60 frames of 512×288 is judged in ten aspects, in both orders, against the stand-in server, which
 counts tokens of shared beginnings by each provider's rules. In a release each aspect has its own low-quality
-video, whose frames before the damage (at a third) are those of the other one; pairs of one's own may be the
+video, whose frames before the damage (at a third) are those of the other one; your own pairs may be the
 same two videos for all aspects. Prices are the list's for the models below. ``expected`` is a dry run's.
 """
 

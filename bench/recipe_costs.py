@@ -44,7 +44,7 @@ PAPER_PAIRS = {
     "dynamics_degree": 444,
     "color": 327,
 }
-#: Two aspects without new pixels: one is built with the film, one when the film is there. The second is what
+#: Two aspects without new pixels: one is built with the film, one when the film exists. The second is what
 #: it costs to start the program, draw, write and verify a pair.
 WITH_FILM, WITHOUT_PIXELS = "comprehensiveness", "temporal_flow"
 PAPER_SOURCES, PAPER_SECONDS, PAPER_FRAMES = 1461, 1141, 50
@@ -178,7 +178,7 @@ def page(costs: Costs) -> str:
         by_hours.append((hours, name))
     whole = PAPER_SOURCES * PAPER_SECONDS
     return PAGE.format(
-        machine=f"{os.cpu_count()} cores of {platform.machine()}, with other work beside it",
+        machine=f"{os.cpu_count()} cores of {platform.machine()}, with other work running",
         seconds=costs.seconds,
         times="once" if costs.times == 1 else f"{costs.times} times in a row",
         given=costs.times,

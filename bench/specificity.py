@@ -2,8 +2,8 @@
 
 *Big Buck Bunny* is cut into pieces at its clips, so that intervals have sources; all aspects of the recipe
 `cpu-approx` are built from each at several strengths, and judged by ``locot2v-bench?dimension=all`` with the
-base `cpu-approx` beside trivial numbers of pictures. Writes ``docs/results/specificity.md`` with its figure
-and table. What was built and judged is kept: an interrupted run continues.
+base `cpu-approx` next to trivial numbers of pictures. Writes ``docs/results/specificity.md`` with its figure
+and table. Builds and judgements are kept: an interrupted run continues.
 """
 
 from __future__ import annotations

@@ -140,12 +140,12 @@ def film_of(films: Films, minutes: int) -> Path:
 def keep(path: Path, row: dict[str, Any]) -> None:
     """Replace one metric's figures; the others remain."""
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    known = {one["metric"]: one for one in rows} | {row["metric"]: row}
-    path.write_text(json.dumps([known[name] for name in METRICS if name in known], indent=1))
+    by_metric = {one["metric"]: one for one in rows} | {row["metric"]: row}
+    path.write_text(json.dumps([by_metric[name] for name in METRICS if name in by_metric], indent=1))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the metrics, print a line for each, and store it beside earlier figures."""
+    """Measure the metrics, print a line for each, and store it with earlier figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.suite_metrics")
     parser.add_argument("--only", nargs="+", choices=METRICS, metavar="METRIC", help=", ".join(METRICS))
     parser.add_argument("--minutes", type=int, default=1)

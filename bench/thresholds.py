@@ -30,7 +30,7 @@ PRECISION = 1.5
 
 @dataclass(frozen=True)
 class Result:
-    """What a number of judges show.
+    """Results of several judges.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether the bytes of a task's two videos tell which is the source: ``python -m bench.video_bytes``.
+"""Whether the bytes of a task's two videos reveal which is the source: ``python -m bench.video_bytes``.
 
 A program reads all that a browser gets before the answer, without decoding pictures, learns on as many tasks
 as it is then tried on, and knows the aspect. Small films are changed in the way of each of the ten aspects. A

@@ -74,9 +74,9 @@ def build(folder: Path, workers: int) -> None:
     slvmeval("demo", "--recipe", path, "--out", folder / "demo", *switches)
     store = Store.open(folder / "demo" / "store")
     judged = JudgementsStore(store)
-    known = judged.known()
+    failures = judged.failures()
     rows = known_rows(Release.open(store, RELEASE).pairs())
-    judged.add(row for row in rows if (row.key, row.pair_id) not in known)
+    judged.add(row for row in rows if (row.key, row.pair_id) not in failures)
     site = ("--store", folder / "demo" / "store", "--quiet")
     slvmeval("report", RELEASE, "--out", folder / "report", *site)
 

@@ -61,7 +61,7 @@ Kind = tuple[str, ...]
 class Waiting(Generic[T]):
     """What waits for the workers of a pool; each entry has a rank, a kind, and its seconds.
 
-    Lower ranks come first. Of one rank the longest comes first, so that none of the long ones begins last;
+    Lower ranks come first. Within a rank the longest comes first, so that no long one starts last;
     equal ones come in order.
     """
 
@@ -80,7 +80,7 @@ class Waiting(Generic[T]):
         self.seconds += seconds
 
     def take(self, about_s: float, most_s: float) -> tuple[Kind, list[T]]:
-        """Remove and return the next entry and others of its rank and kind that fit beside it, and the kind.
+        """Remove and return the next entry and others of its rank and kind that fit with it, and the kind.
 
         Parameters
         ----------

@@ -20,7 +20,7 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Maximum time in which a run without work tells Prefect's server of a killed one, seconds.
+#: Maximum time after which an idle run reports a killed one to Prefect's server, seconds.
 TOLD_S = 30.0
 
 

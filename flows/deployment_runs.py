@@ -64,15 +64,16 @@ def parameters_from(texts: Sequence[str], deployment: DeploymentResponse) -> dic
     UserInputError
         For an invalid text or an unknown parameter.
     """
-    known = (deployment.parameter_openapi_schema or {}).get("properties", {})
+    properties = (deployment.parameter_openapi_schema or {}).get("properties", {})
     values: dict[str, Any] = {}
     for text in texts:
         key, value = key_value(text, f"--set {text}", "KEY=VALUE, such as release=eight")
-        if known and key not in known:
-            hint = did_you_mean(key, known)
-            raise UsageError(f"--set {text}: unknown parameter {key!r}.{hint} Parameters: {', '.join(known)}")
+        if properties and key not in properties:
+            hint = did_you_mean(key, properties)
+            names = ", ".join(properties)
+            raise UsageError(f"--set {text}: unknown parameter {key!r}.{hint} Parameters: {names}")
         values[key] = value
-        if known.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
+        if properties.get(key, {}).get("type") == "array" and not isinstance(values[key], list):
             values[key] = [values[key]]
     return values
 

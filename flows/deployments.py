@@ -183,15 +183,15 @@ def _schedules(
     """Return the schedules: as given, or else as on the server, or else from the file."""
     made = []
     for entry in declared.get("schedules", ()):
-        there = before.schedules[0] if before is not None and before.schedules else None
-        old = there.schedule if there is not None and isinstance(there.schedule, CronSchedule) else None
+        first = before.schedules[0] if before is not None and before.schedules else None
+        old = first.schedule if first is not None and isinstance(first.schedule, CronSchedule) else None
         schedule = CronSchedule(
             cron=cron or (old.cron if old else entry["cron"]),
             timezone=timezone or (old.timezone if old else entry["timezone"]),
         )
         # giving its time activates a schedule that is inactive by default
         on = entry.get("active", True)
-        active = True if cron and not on else there.active if there else on
+        active = True if cron and not on else first.active if first else on
         made.append(DeploymentScheduleCreate(schedule=schedule, active=active))
     return made
 

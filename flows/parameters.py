@@ -35,7 +35,7 @@ class Given:
     flags
         Its flags; a word without dashes makes it an argument that follows the command's name.
     metavar
-        What the help shows for its value.
+        Placeholder of its value in the help.
     panel
         Section of the help.
     path
@@ -52,7 +52,7 @@ class Given:
     folder
         Whether a path must be a folder that exists.
     by_set
-        Whether the command line says it as ``--set NAME=VALUE``, as it is rarely needed.
+        Whether it is set by ``--set NAME=VALUE``, because it is rarely needed.
     """
 
     flags: tuple[str, ...] = ()

@@ -89,9 +89,9 @@ class TaskEnds:
 
     def _settle(self, wait_s: float) -> None:
         until = time.monotonic() + wait_s
-        mine = FlowRunFilter(id=FlowRunFilterId(any_=[self._run_id] if self._run_id else []))
+        of_run = FlowRunFilter(id=FlowRunFilterId(any_=[self._run_id] if self._run_id else []))
         with get_client(sync_client=True) as client:
-            while (still := open_tasks(client, mine)) and time.monotonic() < until:
+            while (still := open_tasks(client, of_run)) and time.monotonic() < until:
                 time.sleep(1.0)
             gone: State[Any] = Crashed(message="The flow run ended before it.")
             for task in still:
@@ -179,7 +179,7 @@ def keep_termination() -> Iterator[None]:
 
     Leaving a cluster may fail, and compiled code that calls Python, such as pydantic's serializers, turns
     even a termination into an error of its own. Prefect sets a flow that raises an error to Failed, and one
-    that is terminated to Crashed: a run that somebody ended must not look like a failure.
+    that is terminated to Crashed: a run that a user ended must not look like a failure.
 
     After a termination Prefect's client tries one more time only: a server that the same signal has
     ended would hold the process up for minutes.

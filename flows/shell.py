@@ -139,8 +139,8 @@ def _run_of_command(options: Any, site: Any) -> State[Any]:
     # the tags are of this run, and not of its tasks
     with TagsContext(), struck_out_errors(), keep_termination(), RunBoard() as board:
         end_dead_runs(board, options.open_store())
-        result, says = _of_command.get()(board)
-    return Completed(message=strike_out(says), data=result)
+        result, summary = _of_command.get()(board)
+    return Completed(message=strike_out(summary), data=result)
 
 
 _Settings = TypeVar("_Settings", bound=Frozen)
@@ -168,14 +168,14 @@ def _run_on_worker(
             with declared.prepared(options, progress) as run:
                 if site.pools and not run.idle():
                     require_fit(site)
-                result, says = _run(declared, board, run, progress, options, site)
+                result, summary = _run(declared, board, run, progress, options, site)
         except NothingToDo as reason:
             return Completed(message=strike_out(str(reason)))
     more, artifacts = declared.finish_on_worker(result, site)
     for artifact in artifacts:
         show(board, artifact)
     name = INCOMPLETE if getattr(result, "exit_code", 0) == _SOME_SET_ASIDE else "Completed"
-    return Completed(name=name, message=strike_out(says + more), data=result)
+    return Completed(name=name, message=strike_out(summary + more), data=result)
 
 
 def _run(
@@ -201,8 +201,8 @@ def _run(
             return PrefectExecutor(site.workers, cluster, ends.note, declared.one_loads, cores)
 
         result: ResultT = run.run(open_executor)
-    says = result.in_words() + progress.unfit_in_words()
-    progress.say(says)
+    summary = result.in_words() + progress.unfit_in_words()
+    progress.say(summary)
     for artifact in declared.artifacts(run, result):
         show(board, artifact)
     rows = [
@@ -212,7 +212,7 @@ def _run(
     ]
     if rows:
         show(board, Artifact("unfit-nodes", "Nodes that were left out", rows=rows))
-    return result, says
+    return result, summary
 
 
 def _run_id() -> UUID | None:

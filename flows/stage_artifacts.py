@@ -45,11 +45,11 @@ class StageArtifacts:
     def _request(self, stage: str) -> None:
         done, total = self._state[stage]
         share = 100.0 * done / max(total, 1)
-        says = f"{stage}: {done} of {total} {self._counted}"
+        text = f"{stage}: {done} of {total} {self._counted}"
         if stage in self._artifacts:
-            update_progress_artifact(self._artifacts[stage], progress=share, description=says)
+            update_progress_artifact(self._artifacts[stage], progress=share, description=text)
         else:
             made = create_progress_artifact(
-                progress=share, key=f"progress-{artifact_key(stage)}", description=says
+                progress=share, key=f"progress-{artifact_key(stage)}", description=text
             )
             self._artifacts[stage] = cast(UUID, made)

@@ -138,7 +138,7 @@ class _Queues(Generic[W, S, E]):
             waiting.add(item, rank, tuple(stage.name for stage in stages), self.seconds(item, stages))
 
     def retry(self, item: Item[W, S, E]) -> None:
-        """Queue an item for its next stages by itself."""
+        """Queue an item for its next stages separately."""
         batch = StageBatch([item], number=self._together(item))
         self.retries.setdefault(item.next.pool, deque()).append(batch)
 
@@ -219,14 +219,14 @@ def through_stages(
     batching
         How items form tasks; by default each stage of each item is one.
     store_wait
-        Repeats a stage whose store was away; by default no stage is repeated.
+        Repeats a stage whose store was unavailable; by default no stage is repeated.
     unfinished
         Called with each outcome; returns whether its stage has to run again, which waits behind all others.
 
     Raises
     ------
     StoreError
-        If the store was away for too long.
+        If the store was unavailable for too long.
     """
     single = batching is None or sum(len(item.stages) for item in items) <= batching.items
     queues = _Queues[W, S, E](executor, batching or Batching(0), single)
@@ -291,7 +291,7 @@ def run_batch(
     Raises
     ------
     StoreError
-        If the store was away for too long.
+        If the store was unavailable for too long.
     """
     outcomes = []
     for source, aspects in calls:
@@ -307,7 +307,7 @@ def run_batch(
 
 
 def _repeated(store_wait: StoreWait, stage: Callable[[], E]) -> E:
-    """Run a stage, again if it failed because the store was away."""
+    """Run a stage, again if it failed because the store was unavailable."""
 
     def call() -> E:
         outcome = stage()

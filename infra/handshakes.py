@@ -1,6 +1,6 @@
 """What strangers cost who connect to a Dask server and never finish the TLS handshake: little.
 
-Dask waits for them for ever. Each holds a file, and when none is left to open, nobody else gets in.
+Dask waits for them forever. Each holds a file, and when none is left to open, no other client can connect.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from distributed.comm.tcp import TLSBackend, TLSListener
 from tornado.iostream import IOStream
 
 #: Maximum number of unfinished handshakes of a process; with more the oldest ends. Ours take milliseconds,
-#: and who is interrupted tries again.
+#: and an interrupted client tries again.
 MAX_UNFINISHED = 256
 #: Maximum time of a handshake, seconds.
 MAX_HANDSHAKE_S = 20.0
@@ -53,7 +53,7 @@ class _BoundedBackend(TLSBackend):
 
 
 class RepeatedMessages(logging.Filter):
-    """Lets a warning through that repeats itself once in a while, with the number of those left out.
+    """Passes a repeated warning once per interval, with the number of those omitted.
 
     Messages of the same format, or with the same error of the system, are the same.
     """

@@ -48,8 +48,8 @@ def answer_batches(folder: Path, command: Sequence[str]) -> int:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     lock = folder / ".lock"
-    with only_one(lock) as mine:
-        if not mine:
+    with only_one(lock) as is_ours:
+        if not is_ours:
             raise PrerequisiteError(f"{holder(lock)} answers the batches in {folder}")
         yield
 
@@ -57,7 +57,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix=".answering-", dir=folder) as name:
         given, made = Path(name) / "requests.jsonl", Path(name) / "answers.jsonl"
-        # a batch that was given up may still wait beside the one with the same requests
+        # a batch that was given up may still wait next to the one with the same requests
         batches_of: dict[str, list[str]] = {}
         with given.open("wb") as file:
             for batch in batches:

@@ -15,7 +15,7 @@ FILES_A_WORKER, FILES_BESIDES = 3, 300 + MAX_UNFINISHED
 
 
 def allow_workers(workers: int) -> int:
-    """Raise this process's limit of open files as far as it may; warn if that does not do for the workers.
+    """Raise this process's limit of open files as far as allowed; warn if the workers need more.
 
     Parameters
     ----------

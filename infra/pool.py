@@ -157,7 +157,7 @@ class Pool(Frozen):
 
     @property
     def hardware(self) -> Hardware:
-        """What its workers have."""
+        """Hardware of its workers."""
         return "gpu" if self.gpus else "cpu"
 
     @property

@@ -234,8 +234,8 @@ def _database_alone() -> Iterator[bool]:
         yield True
         return
     home.mkdir(parents=True, exist_ok=True)
-    with only_one(home / "slvmeval-server.lock") as mine:
-        yield mine
+    with only_one(home / "slvmeval-server.lock") as is_ours:
+        yield is_ours
 
 
 _EMBEDDED = {
@@ -243,7 +243,7 @@ _EMBEDDED = {
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
-    # nobody keeps blocks on it: to import all of their types is a quarter of its start
+    # it stores no blocks: to import all of their types is a quarter of its start
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
 }

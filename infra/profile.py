@@ -109,7 +109,7 @@ class Profile(Frozen):
         default=None,
         ge=0,
         le=65535,
-        description="Port of the Dask dashboard on loopback, for everybody on this machine; 0 selects a free "
+        description="Port of the Dask dashboard on loopback, for all users of this machine; 0 selects a free "
         "one. Without it there is no dashboard.",
     )
     poll_s: float = Field(default=10.0, gt=0, description="Seconds between queries of SLURM's jobs.")

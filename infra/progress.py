@@ -145,14 +145,14 @@ class BuildProgress:
         self._bars.stop()
         if self._run_file is not None and not self._total:
             # nothing was counted here: keep the counts of another instance in this process
-            there = read_run(self._run_file) or {}
-            self._elsewhere = there.get("stages", {})
-            self._summary = self._summary or there.get("summary", [])
-            self.unfit = self.unfit or there.get("unfit", {})
+            stored = read_run(self._run_file) or {}
+            self._elsewhere = stored.get("stages", {})
+            self._summary = self._summary or stored.get("summary", [])
+            self.unfit = self.unfit or stored.get("unfit", {})
         self._write("failed" if kind else "ended", force=True)
 
     def listen(self, listener: Callable[[str, int, int], None]) -> None:
-        """Call a listener with stage, items done and items in all, now and whenever they change."""
+        """Call a listener with stage, items done and total items, now and at every change."""
         self._listeners.append(listener)
         for stage in self._total:
             listener(stage, self._done[stage], self._total[stage])
@@ -296,9 +296,9 @@ def read_run(path: Path) -> dict[str, Any] | None:
         over = run["host"] == _host() and not process_alive(int(run["pid"]))
         if run["status"] == "running" and over:
             run["status"] = "died"
-        known = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
+        fields = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
         # an older version wrote less
-        return known | {
+        return fields | {
             "what": run.get("what", "build"),
             "flow_run": run.get("flow_run"),
             "pools": run.get("pools", {}),

@@ -17,8 +17,8 @@ _MAX_LINKS = 40
 def unsafe_folder(folder: str) -> str | None:
     """Return how other users could replace what we put into an existing folder, or None if they cannot.
 
-    Every folder on the way to it, and every link, has to be this user's or the system's. Others may write to
-    a folder only if it is like ``/tmp``, where nobody can rename what belongs to somebody else.
+    Every folder on the way to it, and every link, must be this user's or the system's. Others may write to
+    a folder only if it is like ``/tmp``, where users cannot rename others' files.
     """
     path, parts = "/", [part for part in os.path.abspath(folder).split("/") if part]  # noqa: PTH100
     links = 0

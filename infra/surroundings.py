@@ -1,4 +1,4 @@
-"""What every process of ours prepares before it imports libraries: proxies, and a home folder to write to."""
+"""What each of our processes prepares before it imports libraries: proxies, and a home folder to write to."""
 
 from __future__ import annotations
 

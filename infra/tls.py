@@ -1,6 +1,6 @@
 """The certificate of a run, with which its Dask scheduler, workers and clients recognise each other.
 
-All of them hold the same key and accept nobody without it: who can connect to a scheduler or a worker can run
+All of them hold the same key and reject anyone without it: who can connect to a scheduler or a worker can run
 code as its user.
 """
 
@@ -22,13 +22,13 @@ _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 
 @dataclass(frozen=True)
 class Credentials:
-    """A certificate, signed by itself, and its key: both as PEM, or the paths of files with them."""
+    """A self-signed certificate and its key: both as PEM, or the paths of files with them."""
 
     certificate: str
     key: str
 
     def security(self) -> Security:
-        """Return Dask's settings for scheduler, workers and clients, which refuse everybody else."""
+        """Return Dask's settings for scheduler, workers and clients, which reject anyone else."""
         return Security(  # type: ignore[no-untyped-call]
             require_encryption=True,
             tls_ca_file=self.certificate,

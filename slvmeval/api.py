@@ -193,7 +193,7 @@ def report(
     Raises
     ------
     UserInputError
-        If nobody judged the release, or the folder holds something else.
+        If the release has no judgements, or the folder contains other files.
     """
     from tasks.report.release_report import report_of
     from tasks.report.write import write_report

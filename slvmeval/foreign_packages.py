@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-#: Our packages beside this one.
+#: Our other packages.
 OURS = ("storage_schemas", "tasks", "infra", "flows")
 
 
 def foreign_packages(names: Sequence[str] = OURS) -> dict[str, str]:
-    """Return where Python finds those of our packages that it does not find beside this one."""
+    """Return where Python finds those of our packages that it does not find next to this one."""
     home = Path(__file__).resolve().parents[1]
     foreign = {}
     for name in names:

@@ -16,21 +16,21 @@ def write_new_files(folder: Path, files: Mapping[str, str]) -> None:
     Parameters
     ----------
     folder
-        The folder; what else is in it stays as it is.
+        The folder; its other content is left unchanged.
     files
         Contents by path relative to it; a script with a first line ``#!`` can be executed.
 
     Raises
     ------
     UserInputError
-        If one of them is there already, or the folder cannot be written.
+        If one of them exists, or the folder cannot be written.
     """
     # without links, for a link cannot be replaced by a folder
     folder = folder.resolve()
-    there = sorted(name for name in files if os.path.lexists(folder / name))
-    if there:
+    existing = sorted(name for name in files if os.path.lexists(folder / name))
+    if existing:
         raise UserInputError(
-            f"{folder} has {there[0]} already, and nothing is overwritten: name another folder"
+            f"{folder} has {existing[0]} already, and nothing is overwritten: name another folder"
         )
     try:
         is_there = folder.exists()

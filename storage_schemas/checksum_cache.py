@@ -58,12 +58,12 @@ def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     folder = folder.resolve()
     cache = verified_folder()
     memory = None if cache is None else _memory(cache / f"{digest_text(str(folder))[:32]}.jsonl")
-    known = {} if memory is None else memory.read_on()
+    remembered = {} if memory is None else memory.read_on()
     digests: dict[str, str] = {}
     news: list[list[Any]] = []
     for name in names:
         state = _state(folder / name)
-        entry = known.get(name) or []
+        entry = remembered.get(name) or []
         in_process = _read_here.get((folder / name, *state))
         if entry[:-1] == state or in_process is not None:
             digests[name] = in_process or str(entry[-1])

@@ -163,8 +163,8 @@ def suggestion(name: str, names: Iterable[str], otherwise: str = "it has", more:
     >>> suggestion("rond", ["rounds", "fps"]), suggestion("x", ["rounds", "fps"], "there are")
     ('did you mean rounds?', 'there are rounds, fps')
     """
-    known = list(names)
-    near = difflib.get_close_matches(name, [*known, *more], n=2)
+    listed = list(names)
+    near = difflib.get_close_matches(name, [*listed, *more], n=2)
     if near:
         return f"did you mean {' or '.join(one + _difference(name, one) for one in near)}?"
-    return f"{otherwise} {', '.join(known)}" if known else "there are none"
+    return f"{otherwise} {', '.join(listed)}" if listed else "there are none"

@@ -51,7 +51,7 @@ def is_installed(module: str) -> bool:
 
 
 def missing_package(module: str) -> PrerequisiteError | None:
-    """Return the error for a missing module of an extra, or None for a module of no extra.
+    """Return the error for a missing module of an extra, or None for a module without an extra.
 
     Parameters
     ----------

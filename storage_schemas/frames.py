@@ -99,7 +99,7 @@ class FrameWriter:
         _set_zarr()
         self._shape = (height * 3 // 2, width)
         self._path = path
-        #: What is not yet in the ``.zip`` file (of the frames, one shard at most), and the names that are.
+        #: Entries not yet in the ``.zip`` file (at most one shard of frames), and the names of those in it.
         self._entries: dict[str, Any] = {}
         self._packed: list[str] = []
         if path.suffix == ".zip":
@@ -313,8 +313,8 @@ class FrameReader:
         for shard in range(first, last + 1):
             if shard not in self._seen:
                 name = f"planes/c/{shard}/0/0"
-                there = (self.path / name).is_file() if self._packed is None else name in self._packed
-                if not there:
+                exists = (self.path / name).is_file() if self._packed is None else name in self._packed
+                if not exists:
                     raise IntegrityError(
                         f"{self.path / name} is missing: remove what holds it and build again"
                     )

@@ -61,10 +61,10 @@ class LinesFile:
 
     def add(self, row: StoredRow) -> None:
         """Add an answer, or a failure."""
-        mine = self._write(row.model_dump(mode="json"))
+        line = self._write(row.model_dump(mode="json"))
         # one flush serves all threads waiting here
         with self._sync_lock, storage_errors(self.path.parent):
-            if self._synced < mine:
+            if self._synced < line:
                 upto = self._written
                 os.fsync(self._handle)
                 self._synced = upto

@@ -201,7 +201,7 @@ class Judgement(Frozen):
 
     @property
     def lost(self) -> int:
-        """Number of attempts that may have been paid and whose tokens nobody counted, from the details."""
+        """Number of attempts that may have been paid and whose tokens were not counted, from the details."""
         return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
 
     @property
@@ -222,12 +222,12 @@ class Judgement(Frozen):
 
     @property
     def probe(self) -> str:
-        """Name of the probe, from the details; empty for an evaluator as it is."""
+        """Name of the probe, from the details; empty without a probe."""
         return str(json.loads(self.details).get(PROBE_KEY, "")) if f'"{PROBE_KEY}"' in self.details else ""
 
     @property
     def estimated(self) -> EstimatedTokens | None:
-        """What an answer took by estimate whose tokens the server did not count, from the details."""
+        """Estimated usage of an answer whose tokens the server did not count, from the details."""
         return estimated_in(self.details)
 
 
@@ -323,8 +323,8 @@ class JudgementsStore(RowStore):
             If the file or a row is not valid; nothing is added then.
         """
         given = read_export(path)
-        known = self.known()
-        return self.add(row for row in given if not is_settled(known.get((row.key, row.pair_id))))
+        failures = self.failures()
+        return self.add(row for row in given if not is_settled(failures.get((row.key, row.pair_id))))
 
 
 def read_export(path: Path) -> list[Judgement]:

@@ -23,7 +23,7 @@ _LOOK_EVERY_S = 0.02
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Wait until nobody else holds a lock, and hold it while the block runs.
+    """Wait until a lock is free, and hold it while the block runs.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def only_one(path: Path) -> Iterator[bool]:
-    """Hold a lock while the block runs; yield False, without waiting, if somebody else holds it.
+    """Hold a lock while the block runs; yield False, without waiting, if another process holds it.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text as Markdown that shows it as it is, in one line.
+    """Return a text as Markdown that shows it verbatim, in one line.
 
     Examples
     --------

@@ -81,8 +81,8 @@ class ModelServer(Frozen):
         if isinstance(value, str):
             return {"url": value}
         # a list has no hash, and becomes an error of the field
-        known = tuple(PROVIDER_URLS)
-        if isinstance(value, dict) and "url" not in value and value.get("provider") in known:
+        providers = tuple(PROVIDER_URLS)
+        if isinstance(value, dict) and "url" not in value and value.get("provider") in providers:
             provider = value["provider"]
             return {"key_variable": PROVIDER_KEYS[provider], **value, "url": PROVIDER_URLS[provider]}
         return value

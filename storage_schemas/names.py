@@ -60,7 +60,7 @@ def key_value(text: str, what: str, example: str = "KEY=VALUE") -> tuple[str, An
     what
         What the message names if it is neither.
     example
-        What it says to write.
+        The form to write instead.
 
     Raises
     ------

@@ -179,7 +179,7 @@ class PairRecord(Frozen):
     could not be degraded, with the reason. `parameters` is the operation's full parameter set, `bin_s` the
     lower edge of the source's duration bin in seconds (set by the release). `control` tells a control, whose
     edit makes no side better: its "low" side is the edited one. `excerpt` is the part of the source that both
-    sides show; None for all of it. Segments count frames of the source all the same.
+    sides show; None for all of it. Segments still count frames of the source.
     """
 
     pair_id: str
@@ -268,7 +268,7 @@ class PlannedPair(Frozen):
 
 
 class NoPair(Frozen):
-    """Why a source has no pair for an aspect, or no control beside its pair."""
+    """Why a source has no pair for an aspect, or no control for its pair."""
 
     aspect: str
     reason: Reason

@@ -10,7 +10,7 @@ from pydantic import Field
 from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.model import Frozen
 
-#: What an operation, an evaluator or a dimension needs of its workers, and what the workers of a pool have.
+#: Hardware needed by an operation, an evaluator or a dimension, and that of a pool's workers.
 Hardware = Literal["cpu", "gpu"]
 HARDWARE: tuple[Hardware, ...] = ("cpu", "gpu")
 

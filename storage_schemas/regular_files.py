@@ -3,7 +3,7 @@
 Of what people name only files are read: a pipe blocks, a device may never end. Where a file system does not
 answer, it is asked again; nothing is taken for absent or empty because of that.
 
-Incident: a named pipe without a writer among the sources made a scan wait for ever.
+Incident: a named pipe without a writer among the sources made a scan wait forever.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from storage_schemas.regular_files import entries, why_unread
 from storage_schemas.secrets import strike_out_row
 
 T = TypeVar("T")
-#: What tells a row apart: the values of :attr:`RowStore.ids`, the row's key first.
+#: What identifies a row: the values of :attr:`RowStore.ids`, the row's key first.
 RowId = tuple[Any, ...]
 #: How often reading is retried if files were replaced meanwhile.
 _TRIES = 5
@@ -170,7 +170,7 @@ class RowStore:
     Class attributes
     ----------------
     ids
-        The columns that tell rows apart, ``key`` first.
+        The columns that identify rows, ``key`` first.
     answer
         The column that is null in a failure.
     order
@@ -221,7 +221,7 @@ class RowStore:
 
         return retry_read(read)
 
-    def known(self) -> dict[RowId, str]:
+    def failures(self) -> dict[RowId, str]:
         """Return every row's failure by id; empty for answered rows."""
 
         def read() -> dict[RowId, str]:
@@ -233,7 +233,7 @@ class RowStore:
 
         return retry_read(read)
 
-    def known_to(self, task: str, ids: Collection[RowId]) -> dict[RowId, str]:
+    def failures_of(self, task: str, ids: Collection[RowId]) -> dict[RowId, str]:
         """Return the same of some rows, as one task has to know it.
 
         Its run left out what was settled before, and no other task of that run has the same rows. So only

@@ -67,7 +67,7 @@ def _passwords_in(address: str) -> tuple[str, ...]:
 
 
 def _spellings(secret: str) -> tuple[str, ...]:
-    """Return how a secret may be written: as it is, in an address, in JSON, in a header; longest first."""
+    """Return how a secret may be written: plain, in an address, in JSON, in a header; longest first."""
     values = {secret, unquote(secret)}
     if ":" in secret:
         # USER:PASSWORD, which a client sends in base64
@@ -83,11 +83,11 @@ def _spellings(secret: str) -> tuple[str, ...]:
 
 def _known() -> list[tuple[str, str]]:
     """Return spelling and name of every secret, longest first: one may contain another."""
-    known = dict(_reported)
+    values = dict(_reported)
     for name, value in os.environ.items():
         for spelling in of_variable(name, value):
-            known.setdefault(spelling, name)
-    return sorted(known.items(), key=lambda entry: len(entry[0]), reverse=True)
+            values.setdefault(spelling, name)
+    return sorted(values.items(), key=lambda entry: len(entry[0]), reverse=True)
 
 
 def strike_out(text: str) -> str:

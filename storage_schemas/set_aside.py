@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 #: Stage of a row about clips of a source that is used without them.
 CLIPS_STAGE = "clips"
-#: Stage of a row about a control, beside whose pair nothing else is missing.
+#: Stage of a row about a missing control; its pair is complete.
 CONTROL_STAGE = "control"
-#: Stage of a row about an excerpt, beside whose pair nothing else is missing.
+#: Stage of a row about a missing excerpt; its pair is complete.
 LENGTH_STAGE = "length"
 
 SET_ASIDE = pa.schema(

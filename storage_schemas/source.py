@@ -20,7 +20,7 @@ from storage_schemas.model import Frozen
 from storage_schemas.parquet import read_table
 from storage_schemas.store import TIMELINE, Store
 
-#: What a recipe does with a damaged video; see ``docs/sources.md``.
+#: How a recipe handles a damaged video; see ``docs/sources.md``.
 DamageRule = Literal["refuse", "truncate", "conceal"]
 #: How the frames of a damaged video were taken; empty if it is whole.
 Damage = Literal["", "truncated", "concealed"]

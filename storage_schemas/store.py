@@ -73,8 +73,8 @@ _FOLDERS = frozenset({"artifacts", "releases"})
 def _lost(marker: Path, beside: str) -> IntegrityError:
     content = json.dumps({"schema_version": SCHEMA_VERSION})
     return IntegrityError(
-        f"{marker} is missing beside {beside}/: restore it from a copy; if this version of slvmeval made the "
-        f"store, `echo '{content}' > {shlex.quote(str(marker))}` writes it"
+        f"{marker} is missing next to {beside}/: restore it from a copy; if this version of slvmeval "
+        f"made the store, `echo '{content}' > {shlex.quote(str(marker))}` writes it"
     )
 
 
@@ -366,8 +366,8 @@ def file_problems(folder: Path) -> list[str]:
             problems.append(f"{path} is missing: {_REMEDY}")
         elif path.stat().st_size != stored.bytes or digest_file(path) != stored.sha256:
             problems.append(f"{path} does not match its manifest: {_REMEDY}")
-    there = {str(path.relative_to(folder)) for path in files_below(folder)}
-    extra = sorted(there - {*files, MANIFEST_NAME})
+    existing = {str(path.relative_to(folder)) for path in files_below(folder)}
+    extra = sorted(existing - {*files, MANIFEST_NAME})
     return problems + [f"{folder / name} is not in the manifest: remove it" for name in extra]
 
 

@@ -63,7 +63,7 @@ _JSON = (
 
 #: Errors that say that something is missing, or is not a file: see ``regular_files.py``.
 _WRONG_KIND = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
-#: What a build makes again after :attr:`FileDamage.path` was removed.
+#: Files that a build makes again after :attr:`FileDamage.path` was removed.
 _REMAKEABLE = ("failures", "cache")
 
 

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def why_away(store: Path) -> str | None:
-    """Return why nothing can be written to a store for now, or None if it is there.
+    """Return why a store cannot be written now, or None if it can.
 
     A full disk and missing permissions do not end by themselves: such a store is there.
     """
@@ -48,7 +48,7 @@ def _problem(store: Path) -> OSError | None:
 
 
 class StoreWait(Frozen):
-    """Repeats what failed because the store was away.
+    """Repeats work that failed because the store was unavailable.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class StoreWait(Frozen):
     limit_s: float
 
     def until_done(self, call: Callable[[], T]) -> T:
-        """Return the result of a call; wait and repeat it if the store was away meanwhile.
+        """Return the result of a call; wait and repeat it if the store was unavailable meanwhile.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class StoreWait(Frozen):
                     return result
 
     def was_away(self) -> bool:
-        """Wait until the store is there; return whether it was away.
+        """Wait until the store is available; return whether it was not.
 
         Raises
         ------

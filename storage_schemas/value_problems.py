@@ -1,4 +1,4 @@
-"""What is wrong with a value that a person wrote, in plain words: the validator's own are about types."""
+"""Problems of a user's value, in plain words: the validator's own are about types."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _PLACE_IN_JSON = re.compile(r" at line (\d+) column (\d+)$")
 _MAX_SHOWN = 60
 
 
-def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
+def value_problem(error: Mapping[str, Any], keys: Iterable[str] = ()) -> str:
     """Return what is wrong with a value, without its name and without the value.
 
     Parameters
     ----------
-    known
+    keys
         The names that exist, for one that is not known.
     """
     kind = error["type"]
@@ -72,7 +72,7 @@ def value_problem(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     beginning = next((one for one in _BEGINNINGS if kind.startswith(one)), None)
     if beginning is None:
         return re.sub(r"^\w+ should ", "must ", error["msg"])
-    hint = did_you_mean(str(error["loc"][-1]), known) if kind == "extra_forbidden" else ""
+    hint = did_you_mean(str(error["loc"][-1]), keys) if kind == "extra_forbidden" else ""
     return _SENTENCES[beginning].format_map(context) + (f".{hint}" if hint else "")
 
 
@@ -83,11 +83,11 @@ def problem_text(problem: Exception) -> str:
     return first_error(problem) if isinstance(problem, ValidationError) else str(problem)
 
 
-def first_error(problem: ValidationError, known: Iterable[str] = ()) -> str:
+def first_error(problem: ValidationError, keys: Iterable[str] = ()) -> str:
     """Return the first error of a validation as ``field: what is wrong``; see :func:`value_problem`."""
     error = problem.errors(include_url=False)[0]
     field = ".".join(str(part) for part in error["loc"] if part != "[key]")
-    message, value = value_problem(error, known), error["input"]
+    message, value = value_problem(error, keys), error["input"]
     if message.startswith("must be ") and isinstance(value, str | int | float | None):
         message += f", not {value!r:.{_MAX_SHOWN}}"
     return f"{field}: {message}" if field else message

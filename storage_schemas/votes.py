@@ -78,7 +78,7 @@ DECISIONS = pa.schema(
 
 
 class Check(StrEnum):
-    """What a task is made for that checks its worker. Stored in ids: never rename a value."""
+    """Purpose of a task that checks its worker. Stored in ids: never rename a value."""
 
     #: both videos are the high side: nothing is damaged
     EQUAL = "equal"
@@ -174,7 +174,7 @@ class Vote(Answer):
     preference_s
         Seconds from opening the task to the preference, as `total_s`.
     protocol
-        Under which protocol the worker answered, ``paper`` or in words; empty if unknown.
+        Protocol under which the worker answered, ``paper`` or in words; empty if unknown.
     """
 
     release: str
@@ -189,7 +189,7 @@ class Vote(Answer):
 
     @property
     def check(self) -> Check | None:
-        """What its task was made for; None for a pair of the release."""
+        """Purpose of its task; None for a pair of the release."""
         return check_of(self.pair_id)[1]
 
     @property
@@ -335,7 +335,7 @@ class VotesStore:
         Parameters
         ----------
         rule
-            What it changes of the filter's rule; None for nothing.
+            Its changes to the filter's rule; None for none.
         workers
             Name of the rule by which workers are listed for review.
         unanswered
@@ -467,12 +467,12 @@ class VotesStore:
             _same(held.setdefault(_id(row), row), row)
         new = 0
         for campaign, some in given.items():
-            known = {_id(row): row for row in self._rows(kind, campaign, model)}
-            for id_ in some.keys() & known.keys():
-                _same(known[id_], some[id_])
+            stored = {_id(row): row for row in self._rows(kind, campaign, model)}
+            for id_ in some.keys() & stored.keys():
+                _same(stored[id_], some[id_])
             gone = self._gone(campaign)
             added = [
-                row for id_, row in some.items() if id_ not in known and not gone.covers(row.worker, row.at)
+                row for id_, row in some.items() if id_ not in stored and not gone.covers(row.worker, row.at)
             ]
             if added:
                 plain = [row.model_dump(mode="json") for row in added]
@@ -551,8 +551,8 @@ def _id(row: Vote | Decision) -> str:
     return row.vote_id if isinstance(row, Vote) else row.decision_id
 
 
-def _same(known: Vote | Decision, given: Vote | Decision) -> None:
-    if known != given:
+def _same(stored: Vote | Decision, given: Vote | Decision) -> None:
+    if stored != given:
         raise IntegrityError(
             f"campaign {given.campaign}: {_id(given)} is stored with other values, and stored rows are never "
             "changed; check where this file comes from"

@@ -172,7 +172,7 @@ class ZipRanges(Store):
             yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names of the entries that begin so."""
+        """Yield the names of the entries with a prefix."""
         for key in self.ranges:
             if key.startswith(prefix):
                 yield key

@@ -1,6 +1,6 @@
 """First captions of films that have none: scenes become clips, and a vision-language model describes each.
 
-The file beside a film is the user's to edit, and says what is left to ask: clips whose caption is blank. It
+The file next to a film is the user's to edit, and says what is left to ask: clips whose caption is blank. It
 is written before the first request and after each answer, so that a run that was stopped resumes.
 """
 
@@ -50,7 +50,7 @@ BATCH = 128
 _MAX_CHARACTERS = 2000
 #: Times are rounded down to this, so that a clip's first frame is in it.
 _PER_SECOND = 1000
-#: Frames that are read between two signs of progress.
+#: Frames read between two progress updates.
 _FRAMES = 1000
 #: Frames per second of which pictures are chosen.
 _PICTURES_FPS = "2"
@@ -236,14 +236,14 @@ def _first(video: FileVideo) -> int:
 
 
 def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str = "") -> None:
-    """Write captions of blank clips into a film's file; what a user has edited meanwhile is left as it is.
+    """Write captions of blank clips into a film's file; what a user has edited meanwhile is left unchanged.
 
     Parameters
     ----------
     captions
         New captions by clip; without any, only the clips are written if no file has some.
     model
-        The model, which is noted beside its captions.
+        The model, which is noted with its captions.
 
     Raises
     ------

@@ -143,7 +143,7 @@ class Recipe(Frozen):
     least_duration_s
         Shorter sources are set aside; 0 accepts all.
     damaged
-        What is done with a damaged video: ``refuse`` sets it aside, ``truncate`` uses one that is cut off up
+        How a damaged video is handled: ``refuse`` sets it aside, ``truncate`` uses one that is cut off up
         to its last whole picture, ``conceal`` takes the pictures that FFmpeg's decoder returns.
     aspects
         The aspects to build.
@@ -262,9 +262,9 @@ class Recipe(Frozen):
         name = strength or main
         operation, parameters = self.operation(aspect), self.parameters(aspect, strength)
         first = [name] if name in operation.strengths else []
-        for known in dict.fromkeys((*first, *operation.strengths, name)):
-            if operation.parameters(known) == parameters:
-                return known
+        for other in dict.fromkeys((*first, *operation.strengths, name)):
+            if operation.parameters(other) == parameters:
+                return other
         return CUSTOM if name == main else f"{CUSTOM}-{name}"
 
     def points(self, aspect: str) -> list[SeverityPoint]:
@@ -286,7 +286,7 @@ class Recipe(Frozen):
         Parameters
         ----------
         analyser
-            Whether what the caption analyser needs has to be installed.
+            Whether the caption analyser's requirements must be installed.
 
         Raises
         ------
@@ -302,14 +302,14 @@ class Recipe(Frozen):
             for point in self.points(name):
                 self.parameters(name, point.strength)
         operations = [self.operation(name) for name in self.aspects]
-        known = list(dict.fromkeys(name for operation in operations for name in operation.strengths))
+        strengths = list(dict.fromkeys(name for operation in operations for name in operation.strengths))
         most = max((operation.scale.most for operation in operations if operation.scale), default=None)
         numbers = "" if most is None else f", or numbers above 0, up to {most:g}"
         for strength in self.severity.strengths:
             if not any(operation.has_strength(strength) for operation in operations):
                 raise UserInputError(
                     f"severity.strengths: no operation of this recipe has the strength {strength!r}: choose "
-                    f"from {', '.join(known)}{numbers}"
+                    f"from {', '.join(strengths)}{numbers}"
                 )
         made = make_analyser(self.caption_analysis)
         if analyser:

@@ -208,26 +208,26 @@ class Campaign:
         waiting, applied = self._drawn(), list[tuple[Fault, float, int, Took]]()
         process, began = build.start(), time.monotonic()
         changed = began
-        there = 0
+        committed = 0
         while True:
             time.sleep(0.1)
-            there = max(there, build.look())
+            committed = max(committed, build.look())
             if process.poll() is not None:
                 if self._is_over(build, process.returncode):
                     break
                 process = build.start()
             now = time.monotonic()
             if now - changed > STUCK_S:
-                outcome.stuck.append(f"{there} of {total} artifacts after {now - began:.0f} s")
+                outcome.stuck.append(f"{committed} of {total} artifacts after {now - began:.0f} s")
                 break
             # one that finds nothing to hit now is tried again, and holds up no other
-            for fault in [fault for fault in waiting if there >= fault.share * total]:
+            for fault in [fault for fault in waiting if committed >= fault.share * total]:
                 draw = keyed_rng("fault", self.seed, fault.number, fault.attempt)
                 took = KINDS[fault.kind].apply(build, draw)
                 if took is not None:
-                    words = f"{fault.kind} at {there} of {total} artifacts"
+                    words = f"{fault.kind} at {committed} of {total} artifacts"
                     say(f"fault {fault.number + 1} of {self.count}: {words}")
-                    applied.append((fault, now - began, there, took))
+                    applied.append((fault, now - began, committed, took))
                     waiting.remove(fault)
                     changed = time.monotonic()
                     break
@@ -247,7 +247,7 @@ class Campaign:
         outcome: Outcome,
         wall_s: float,
     ) -> None:
-        took = {fault.number: (fault, at_s, there) for fault, at_s, there, hit in applied if hit()}
+        took = {fault.number: (fault, at_s, one) for fault, at_s, one, hit in applied if hit()}
         for number in self._numbers():
             self.attempts[number] = self.attempts.get(number, 0) + 1
         lines = [

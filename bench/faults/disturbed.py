@@ -155,7 +155,7 @@ class DisturbedBuild(Building):
         return lambda: True
 
     def bring_back(self, node: str) -> None:
-        """Let a node take jobs again; one that is down may come back by itself, as its daemon lives."""
+        """Let a node take jobs again; one that is down may come back on its own, as its daemon lives."""
         command = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
         end = time.monotonic() + 60
         while self.slurm.sinfo()[node].startswith(("down", "drain")):

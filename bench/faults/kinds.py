@@ -27,7 +27,7 @@ Apply = Callable[[DisturbedBuild, np.random.Generator], Took | None]
 LIMIT_SEEN_S = 120.0
 #: Time after which a worker has surely registered, seconds.
 STARTED_S = 8.0
-#: Times that something is away, seconds.
+#: Times for which something is unavailable, seconds.
 AWAY_S = (0.5, 5.0)
 
 

@@ -1,4 +1,4 @@
-"""What a disturbed build lost, changed, made again or left behind, compared with one that was left alone."""
+"""What a disturbed build lost, changed, made again or left behind, compared with an undisturbed one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass
 class Outcome:
-    """What is wrong after a build, by what it is; each item is in words."""
+    """Problems after a build, by kind; each item is in words."""
 
     lost: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
     for path in build.store.rglob("*"):
         os.utime(path, (past, past), follow_symlinks=False)
     clear_staging(store)
-    # it looks at the time of the last change too, which nobody can set
+    # it looks at the time of the last change too, which cannot be set
     with patch.object(leftovers, "LEFT_AFTER_S", -1.0):
         leftovers.clear_cache(store)
     left += [f"file {path}" for path in drafts(store)]
@@ -145,7 +145,7 @@ def _temporary(folder: Path) -> Iterator[Path]:
 
 
 def drafts(store: Store) -> Iterator[Path]:
-    """Yield what an interrupted build leaves beside what it commits."""
+    """Yield what an interrupted build leaves besides what it commits."""
     yield from store.staging.glob("*")
     yield from (store.cache / "slurm").glob("*")
     for path in store.root.rglob(".*"):

@@ -40,9 +40,9 @@ class AnnotateFlow(FlowDeclaration[AnnotateOptions, Annotation, AnnotationResult
 
     def artifacts(self, run: Annotation, result: AnnotationResult) -> Iterator[Artifact]:
         """Yield a summary and a table of the result."""
-        campaign, says = run.campaign.name, result.in_words()
+        campaign, summary = run.campaign.name, result.in_words()
         key = artifact_key(campaign)
-        yield Artifact(f"annotated-{key}", says, markdown=says)
+        yield Artifact(f"annotated-{key}", summary, markdown=summary)
         yield Artifact(f"votes-{key}", f"Campaign {campaign}", rows=table(result))
 
 

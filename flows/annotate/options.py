@@ -94,7 +94,7 @@ def translation_parameters(
     Raises
     ------
     UserInputError
-        If the folder of prompts cannot be used, or a value does not fit.
+        If the folder of prompts cannot be used, or a value is invalid.
     """
     if not language:
         return None

@@ -218,19 +218,19 @@ class Annotation:
             return ""
         name = self.campaign.name
         if name not in VotesStore(self.release.store).campaigns():
-            return f"Nobody has voted in campaign {name} yet, so nothing is filtered."
+            return f"Campaign {name} has no votes yet, so nothing is filtered."
         people = read_release_votes(self.release, [name])
         if people is None:
-            return f"Nobody has voted on a pair of release {self.release.name} yet, so nothing is filtered."
+            return f"Release {self.release.name} has no votes yet, so nothing is filtered."
         made = write_filtered(self.release, people, self.options.filtered or None)
         remaining = sum(bool(one.kept) for one in people.outcomes)
         verb = "is written" if made.new else "already exists"
-        says = (
+        summary = (
             f"Release {made.release.name} version {made.release.version} {verb}: {remaining} of "
             f"{len(people.outcomes)} pairs remain."
         )
-        self.progress.say(says)
-        return says
+        self.progress.say(summary)
+        return summary
 
 
 @contextmanager

@@ -60,9 +60,9 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
         """Yield a summary, a table with reasons, the folder, and a contact sheet per aspect."""
         release = result.release
         name, summary = release.name, release.summary()
-        key, says, path = artifact_key(name), result.in_words(), str(release.path)
+        key, text, path = artifact_key(name), result.in_words(), str(release.path)
         version = f"{name}, version {release.version}"
-        yield Artifact(f"result-{key}", says, markdown=says)
+        yield Artifact(f"result-{key}", text, markdown=text)
         yield Artifact(f"summary-{key}", f"Release {version}", rows=_reason_rows(summary))
         # not a link: browsers do not open local files from a web page
         folder = f"```\n{path}\n```\n"
@@ -122,5 +122,5 @@ def gallery_link(page: Path, url: str | None) -> Artifact:
     if url:
         link = f"{url.rstrip('/')}/{page.name}"
         return Artifact("gallery", words + link, link=link)
-    says = f"```\n{page}\n```\nSet `gallery_url` in the profile to get a link.\n"
-    return Artifact("gallery", f"{words}{page}", markdown=says)
+    text = f"```\n{page}\n```\nSet `gallery_url` in the profile to get a link.\n"
+    return Artifact("gallery", f"{words}{page}", markdown=text)

@@ -1,4 +1,4 @@
-"""The decision what a build still has to do, from its state alone: what is planned minus what is there."""
+"""The decision what a build still has to do, from its state alone: planned minus existing items."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def missing_aspects(state: BuildState) -> dict[str, tuple[str, ...]]:
             continue
         for pair in state.pairs_of(candidate.source_id):
             # an existing pair also needs its source's timeline, which only ingest makes
-            there = pair.done and state.reports[candidate.source_id].exact
-            if pair.aspect == candidate.aspect and not there and pair.pair_id not in state.settled:
+            is_built = pair.done and state.reports[candidate.source_id].exact
+            if pair.aspect == candidate.aspect and not is_built and pair.pair_id not in state.settled:
                 missing.setdefault(candidate.source_id, []).append(candidate.aspect)
                 break
     return {source_id: tuple(aspects) for source_id, aspects in missing.items()}

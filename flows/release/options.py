@@ -56,7 +56,7 @@ class BuildOptions(RunOptions):
     quota_bytes
         Maximum bytes of the store, or None.
     store_wait_s
-        Maximum time to wait for a store that is away while the build runs, seconds.
+        Maximum time to wait for an unavailable store while the build runs, seconds.
     allow_cpu_models
         Whether work of a GPU pool may run on a worker without a visible GPU.
     """
@@ -100,7 +100,7 @@ def source_root(text: str, what: str = "--sources") -> SourceRoot:
         if not path:
             raise UserInputError(f"{what} {text}: give the folder after the colon, {kind}:PATH")
         return SourceRoot(kind=kind, path=path, options=_adapter_options(kind, given, text))
-    hint = did_you_mean(f"{kind}:{rest}", [f"{known}:{rest}" for known in ADAPTERS])
+    hint = did_you_mean(f"{kind}:{rest}", [f"{kind}:{rest}" for kind in ADAPTERS])
     raise UserInputError(
         f"{what} {text}: unknown kind of source {kind!r}.{hint} Kinds: {', '.join(ADAPTERS)}"
     )

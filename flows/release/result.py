@@ -41,14 +41,14 @@ class BuildResult:
         made = release.manifest.content
         counts = f"{count_text(made['pairs'], 'pair')} of {count_text(made['sources'], 'source')}"
         if self.new:
-            says = f"Version {release.version} of release {release.name} is written: {counts}"
+            summary = f"Version {release.version} of release {release.name} is written: {counts}"
         else:
-            says = f"Nothing new: release {release.name} stays at version {release.version}, {counts}"
+            summary = f"Nothing new: release {release.name} stays at version {release.version}, {counts}"
         if self.lost:
-            says += f"; {count_text(self.lost, 'source or planned pair')} set aside"
+            summary += f"; {count_text(self.lost, 'source or planned pair')} set aside"
         if self.unsettled:
-            says += f"; {count_text(self.unsettled, 'file')} still being written, left to the next run"
-        return says + "."
+            summary += f"; {count_text(self.unsettled, 'file')} still being written, left to the next run"
+        return summary + "."
 
 
 def summary_rows(release: Release) -> list[dict[str, Any]]:

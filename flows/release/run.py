@@ -67,7 +67,7 @@ class Build:
     options: BuildOptions
     progress: BuildProgress
     store: Store = field(init=False)
-    known: KnownReports = field(init=False)
+    known_reports: KnownReports = field(init=False)
     state: BuildState = field(init=False)
     unsettled: int = 0
     tasks_left: int = MAX_TASKS
@@ -94,7 +94,7 @@ class Build:
 
     @property
     def store_wait(self) -> StoreWait:
-        """Repeats what failed because the store was away."""
+        """Repeats work that failed because the store was unavailable."""
         return StoreWait(store=str(self.store.root), limit_s=self.options.store_wait_s)
 
     @cached_property
@@ -121,15 +121,15 @@ class Build:
         self.store.clear_abandoned()
         check_models(self.recipe, self.options.model_folders, self.progress.say)
         _, models = self.work.open()
-        self.known = KnownReports(self.store, self.recipe, models)
+        self.known_reports = KnownReports(self.store, self.recipe, models)
         scan_sources(self.state, adapters)
         failures = {} if self.options.retry else known_failures(self.store)
         for source in list(self.state.sources.values()):
             ingested = self.store.has(TIMELINE, timeline_id(source, self.recipe))
-            known = failures.get(inspect_key(source, self.recipe))
+            failure = failures.get(inspect_key(source, self.recipe))
             if not ingested:
-                known = failures.get(ingest_key(source, self.recipe)) or known
-            report = self.known.find(source) if ingested or known is None else None
+                failure = failures.get(ingest_key(source, self.recipe)) or failure
+            report = self.known_reports.find(source) if ingested or failure is None else None
             if report is not None:
                 self.state.reports[source.id] = report
             elif ingested and captions_analysed(self.store, source, self.recipe):
@@ -137,8 +137,8 @@ class Build:
                 calls = [(source, tuple(self.recipe.aspects))]
                 (ran,) = run_batch([inspect_stage], self.work, calls, self.store_wait)
                 self._take(ran.outcome)
-            elif known is not None:
-                self.state.lose_source(source, known)
+            elif failure is not None:
+                self.state.lose_source(source, failure)
         check_server(self.store, unknown_sources(self.state), self.recipe, self.work.servers)
         self.state.use_failures(failures)
         self._draw()
@@ -178,7 +178,7 @@ class Build:
                     result = self.store_wait.until_done(
                         partial(release_of, self.state, self.store, self.options, plan, self.unsettled)
                     )
-                    self.known.keep(self.state.sources.values(), self.state.reports)
+                    self.known_reports.keep(self.state.sources.values(), self.state.reports)
                     self.progress.note_summary(summary_rows(result.release))
                     return result
                 except ReleaseMoved:
@@ -213,7 +213,7 @@ class Build:
             if not self.options.retry:
                 self.state.use_failures(self.store_wait.until_done(partial(known_failures, self.store)))
             self._draw()
-        self.known.keep(self.state.sources.values(), self.state.reports)
+        self.known_reports.keep(self.state.sources.values(), self.state.reports)
 
     def _inspections(self, sources: Iterable[Source]) -> list[StageItem]:
         inspect = inspection(self.options.placement)

@@ -70,7 +70,7 @@ def extended_release(store: Store, name: str) -> Release | None:
     UserInputError
         If it was filtered from another release.
     IntegrityError
-        If it is damaged: the damage would get into the next version, with a checksum of its own.
+        If it is damaged: the damage would enter the next version under a new checksum.
     """
     try:
         parent = Release.open(store, name)

@@ -26,7 +26,7 @@ FRAME_S: Mapping[Hardware, float] = {"cpu": 0.1, "gpu": 2.0}
 BASE_S = 1.0
 #: Length of a source of which nothing is known, where none is known: an hour.
 UNKNOWN_S = 3600.0
-#: Measured seconds from which on they count.
+#: Minimum measured seconds for them to count.
 MIN_MEASURED_S = 60.0
 
 #: Units and seconds, by recipe and stage.
@@ -39,15 +39,15 @@ def lengths(sources: Iterable[Source], reports: Mapping[str, SourceReport]) -> d
     One that was not inspected is taken to end with its last clip; one without clips to be as long as the mean
     of the others.
     """
-    known = {id_: report.duration_s for id_, report in reports.items()}
+    seconds = {id_: report.duration_s for id_, report in reports.items()}
     unknown = []
     for source in sources:
-        if source.id not in known and source.clips:
-            known[source.id] = max(clip.end_s for clip in source.clips)
-        elif source.id not in known:
+        if source.id not in seconds and source.clips:
+            seconds[source.id] = max(clip.end_s for clip in source.clips)
+        elif source.id not in seconds:
             unknown.append(source.id)
-    mean_s = fmean(known.values()) if known else UNKNOWN_S
-    return {**known, **dict.fromkeys(unknown, mean_s)}
+    mean_s = fmean(seconds.values()) if seconds else UNKNOWN_S
+    return {**seconds, **dict.fromkeys(unknown, mean_s)}
 
 
 class StageSeconds:
@@ -95,18 +95,18 @@ class StageSeconds:
         if not self._now:
             return
         before = self._read()
-        mine = {
+        totals = {
             stage: (units / 2, seconds / 2)
             for stage, (units, seconds) in before.get(self._recipe, {}).items()
         }
-        mine |= {stage: _sum(mine.get(stage), new) for stage, new in self._now.items()}
+        totals |= {stage: _sum(totals.get(stage), new) for stage, new in self._now.items()}
         self._now = {}
         try:
-            write_atomic(self._file, with_checksum(_MEASURED.dump_json({**before, self._recipe: mine})))
+            write_atomic(self._file, with_checksum(_MEASURED.dump_json({**before, self._recipe: totals})))
         except OSError as problem:
             log.warning("cannot keep how long stages take in %s: %s", self._file, problem)
 
 
 def _sum(*parts: tuple[float, float] | None) -> tuple[float, float]:
-    known = [part for part in parts if part is not None]
-    return sum(units for units, _ in known), sum(seconds for _, seconds in known)
+    measured = [part for part in parts if part is not None]
+    return sum(units for units, _ in measured), sum(seconds for _, seconds in measured)

@@ -21,9 +21,9 @@ class BuildState:
     Parameters
     ----------
     sources, reports
-        The usable sources and what inspection says of them, by id.
+        The usable sources and their inspection reports, by id.
     rows
-        What was set aside.
+        Items set aside.
     excluded
         Source and aspect of main pairs that cannot be built: another source takes their place.
     settled
@@ -70,9 +70,9 @@ class BuildState:
         """Leave out the pairs that failed in earlier builds."""
         for report in self.reports.values():
             for pair in report.pairs:
-                known = failures.get(pair.pair_id)
-                if known is not None and not pair.done and pair.pair_id not in self.settled:
-                    self.lose_pair(pair, known)
+                failure = failures.get(pair.pair_id)
+                if failure is not None and not pair.done and pair.pair_id not in self.settled:
+                    self.lose_pair(pair, failure)
 
     def take(self, outcome: StageResult) -> bool:
         """Record a stage's outcome; return whether its source continues to the next stage."""

@@ -19,7 +19,7 @@ class TimeEstimate:
     cpu_hours
         Hours of work on workers without a GPU.
     wall_s
-        Seconds from start to end if all workers are there; waiting for nodes is not in it.
+        Seconds from start to end if all workers are available; waiting for nodes is not included.
     workers
         Workers by pool; on one machine they share one number.
     """

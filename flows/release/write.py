@@ -43,8 +43,8 @@ def release_of(
                 planned[pair.aspect] += 1
                 if pair.done:
                     try:
-                        known = state.inherited.record(store, pair.pair_id)
-                        records.append(known or read_pair(store, pair.pair_id))
+                        inherited = state.inherited.record(store, pair.pair_id)
+                        records.append(inherited or read_pair(store, pair.pair_id))
                         used.add(candidate.source_id)
                     except IntegrityError as problem:
                         damaged.append(_damaged_row(state, pair, candidate.source_id, problem))

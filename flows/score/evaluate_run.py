@@ -63,7 +63,7 @@ class Judge(RunPart[Request]):
     evaluator
         None if it cannot be made.
     basis
-        What its estimate rests on, for a person.
+        Basis of its estimate, for people.
     adaptive
         Which pairs it is asked next; None if it is asked about all.
     """
@@ -177,7 +177,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         return "" if texts == changed_texts(self.pairs, self.options.prompts) else digest_value(texts)[:16]
 
     def _shared_beginnings(self) -> frozenset[str]:
-        """Return the beginnings that requests share; none unless a judge puts what is shared first."""
+        """Return the shared prefixes of requests; none unless a judge puts the shared part first."""
         judges = [judge.evaluator for judge in self.judges]
         if any(isinstance(judge, PrefixJudge) and judge.shares_beginnings for judge in judges):
             return shared_beginnings(self.wanted, self.options.repeats)
@@ -222,7 +222,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         self._choose_next([judge for judge in self.judges if judge.adaptive is not None])
 
     def _choose_next(self, judges: Sequence[Judge]) -> bool:
-        """Give evaluators the requests of their next rounds; return whether one of them has to be asked.
+        """Give evaluators the requests of their next rounds; return whether any needs requests.
 
         A round whose requests all have the answers of equal ones on other pairs is followed by the next.
         """
@@ -238,8 +238,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             if sum(len(judge.units) for judge in judges) <= before:
                 return False
             self.copy_known()
-            known = self.rows.known()
-            if any(self.missing(judge, known) for judge in judges):
+            failures = self.rows.failures()
+            if any(self.missing(judge, failures) for judge in judges):
                 return True
 
     def next_round(self) -> bool:
@@ -258,14 +258,14 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
     def _leave_out_batches(self) -> None:
         """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""
         for judge in () if self.options.batch else self.judges:
-            if judge.usable and (there := len(self._in_batches(judge))):
-                why = f"{there} of its requests wait in a batch: collect them first, with the option --batch"
+            if judge.usable and (waiting := len(self._in_batches(judge))):
+                why = f"{waiting} of its requests wait in a batch: collect them first, with --batch"
                 self.refuse(judge, PrerequisiteError(why))
 
-    def _in_batches(self, judge: Judge, known: Mapping[RowId, str] | None = None) -> list[Request]:
+    def _in_batches(self, judge: Judge, failures: Mapping[RowId, str] | None = None) -> list[Request]:
         """Return the missing requests that wait in batches, or for descriptions that do."""
         assert isinstance(judge.kind, Judging)
-        return judge.kind.in_batches(self.missing(judge, known))
+        return judge.kind.in_batches(self.missing(judge, failures))
 
     def _require_one(self) -> None:
         if all(judge.refused for judge in self.judges):
@@ -301,7 +301,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         """The judgements."""
         return self.work.rows()
 
-    def held(self, part: RunPart[Request]) -> Path:
+    def lock_file(self, part: RunPart[Request]) -> Path:
         """Return the file that is locked while an evaluator, under any label, is asked."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
@@ -319,11 +319,11 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         collecting = replace(self.work, collect_only=True)
         said = -1
         for number in itertools.count():
-            known = self.rows.known()
+            failures = self.rows.failures()
             tasks = [
                 Task(f"{self.run_id}-collected{number}-{index}", judge.name, judge.name, units)
                 for index, judge in enumerate(self.judges)
-                if judge.usable and (units := tuple(self._in_batches(judge, known)))
+                if judge.usable and (units := tuple(self._in_batches(judge, failures)))
             ]
             count = sum(len(task.units) for task in tasks)
             if not count:
@@ -353,13 +353,13 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
 
     def result(self) -> EvaluationResult:
         """Return what has been answered."""
-        known = self.rows.known()
+        failures = self.rows.failures()
         results = []
         for judge in self.judges:
             aspects: dict[str, AspectCount] = {}
             for request in judge.units:
                 count = aspects.setdefault(request.pair.aspect, AspectCount())
-                count.add(known.get(request.ids[0]))
+                count.add(failures.get(request.ids[0]))
             results.append(
                 EvaluatorResult(judge.label, aspects, found_before=judge.found_before, **self.spent(judge))
             )
@@ -380,7 +380,7 @@ class EvaluatorEstimate:
     requests
         Number of missing answers of the evaluator.
     cost
-        What they take; a description that is made first is a call of its own.
+        Their usage; a description that is made first is a separate call.
     """
 
     evaluator: str
@@ -414,15 +414,15 @@ def estimate(
     """
     rows = []
     counted: set[str] = set()
-    known = evaluation.rows.known()
+    failures = evaluation.rows.failures()
     for judge in evaluation.judges:
         if not isinstance(judge.kind, Judging) or judge.evaluator is None:
             continue
         own = evaluation.judgements.rows([judge.label])
-        mine = [row for row in own if row.settings == judge.kind.settings_of(row.aspect)]
-        judge.basis = judge.evaluator.learn(mine)
+        same_settings = [row for row in own if row.settings == judge.kind.settings_of(row.aspect)]
+        judge.basis = judge.evaluator.learn(same_settings)
         by_aspect: dict[str, list[Request]] = defaultdict(list)
-        for request in _expected(evaluation, judge, known):
+        for request in _expected(evaluation, judge, failures):
             by_aspect[request.pair.aspect].append(request)
         for aspect, requests in sorted(by_aspect.items()):
             step(f"{judge.label}, {aspect}")
@@ -431,18 +431,18 @@ def estimate(
     return rows
 
 
-def _expected(evaluation: Evaluation, judge: Judge, known: Mapping[RowId, str]) -> list[Request]:
+def _expected(evaluation: Evaluation, judge: Judge, failures: Mapping[RowId, str]) -> list[Request]:
     """Return the missing requests; of an adaptive evaluation as many as a middling evaluator is asked."""
     if judge.adaptive is None:
-        return evaluation.missing(judge, known)
+        return evaluation.missing(judge, failures)
     found: list[Request] = []
     for aspect, search in judge.adaptive.searches.items():
         pairs = sorted(search.pairs, key=lambda pair: keyed_rank("evaluate", pair.pair_id))
         requests = [judge.adaptive.requests[pair.pair_id] for pair in pairs]
         # answered pairs first: they count among those that are expected
-        requests.sort(key=lambda some: any(one.ids[0] not in known for one in some))
+        requests.sort(key=lambda some: any(one.ids[0] not in failures for one in some))
         some = [one for part in requests[: judge.adaptive.expected_pairs(aspect)] for one in part]
-        found += [one for one in some if one.ids[0] not in known]
+        found += [one for one in some if one.ids[0] not in failures]
     return found
 
 
@@ -495,8 +495,8 @@ class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult
 
     def artifacts(self, run: Evaluation, result: EvaluationResult) -> Iterator[Artifact]:
         """Show the answers in words and as a table."""
-        key, says = artifact_key(run.pairs.name), result.in_words()
-        yield Artifact(f"judged-{key}", says, markdown=says)
+        key, summary = artifact_key(run.pairs.name), result.in_words()
+        yield Artifact(f"judged-{key}", summary, markdown=summary)
         yield Artifact(f"judgements-{key}", result.title, rows=result.rows())
 
 

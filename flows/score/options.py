@@ -68,8 +68,8 @@ def reasons(given: Iterable[str]) -> frozenset[Failure]:
     names = [failure.value for failure in Failure]
     for name in given:
         if name not in (*names, "all"):
-            known = suggestion(name, names, "the reasons are", ["all"])
-            raise UserInputError(f"--retry {name}: {known}; all stands for every one")
+            suggested = suggestion(name, names, "the reasons are", ["all"])
+            raise UserInputError(f"--retry {name}: {suggested}; all stands for every one")
     return frozenset(Failure) if "all" in given else frozenset(map(Failure, given))
 
 

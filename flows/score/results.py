@@ -170,13 +170,13 @@ class EvaluationResult:
         totals = [one.total for one in self.evaluators]
         asked, answered = sum(one.asked for one in self.evaluators), sum(total.answered for total in totals)
         requests, left = sum(total.requests for total in totals), sum(total.left for total in totals)
-        says = f"{answered} of {requests} requests on {self.pairs} pairs are answered, {asked} made now"
+        summary = f"{answered} of {requests} requests on {self.pairs} pairs are answered, {asked} made now"
         if failed := sum(sum(total.failures.values()) for total in totals):
-            says += f"; {failed} failed"
+            summary += f"; {failed} failed"
         if left:
-            says += f"; {left} left"
+            summary += f"; {left} left"
         stopped = [f"{one.label} stopped: {one.stopped}" for one in self.evaluators if one.stopped]
-        return " ".join([f"{says}.", *stopped])
+        return " ".join([f"{summary}.", *stopped])
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each evaluator and aspect."""
@@ -289,16 +289,16 @@ class SuiteResult:
         wanted, scored, now = (
             sum(getattr(one, name) for one in self.dimensions) for name in ("videos", "scored", "asked")
         )
-        says = f"{scored} of {wanted} scores of {self.videos} videos are there, {now} made now"
+        summary = f"{scored} of {wanted} scores of {self.videos} videos are there, {now} made now"
         counts = {
             "without a score": sum(one.failed for one in self.dimensions),
             "left": sum(one.left for one in self.dimensions),
             "left out of the files": len(self.left_out),
         }
-        says = "; ".join([says, *(f"{count} {words}" for words, count in counts.items() if count)])
+        summary = "; ".join([summary, *(f"{count} {words}" for words, count in counts.items() if count)])
         stopped = by_reason((one.dimension, one.stopped) for one in self.dimensions)
         return " ".join(
-            [f"{says}.", *(f"Without {', '.join(names)}: {why}" for why, names in stopped.items())]
+            [f"{summary}.", *(f"Without {', '.join(names)}: {why}" for why, names in stopped.items())]
         )
 
     def rows(self) -> list[dict[str, Any]]:

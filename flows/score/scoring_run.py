@@ -92,7 +92,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         """The parts, in their order."""
 
     @abstractmethod
-    def held(self, part: RunPart[U]) -> Path:
+    def lock_file(self, part: RunPart[U]) -> Path:
         """Return the file that is locked while a part is answered: two runs would pay twice."""
 
     @property
@@ -100,33 +100,33 @@ class ScoringRun(ABC, Generic[U, Result]):
         """The store of rows."""
         return self.work.rows()
 
-    def missing(self, part: RunPart[U], known: Mapping[RowId, str] | None = None) -> list[U]:
+    def missing(self, part: RunPart[U], failures: Mapping[RowId, str] | None = None) -> list[U]:
         """Return the units without an answer; of units with the same key only the first.
 
         Parameters
         ----------
-        known
-            As :meth:`RowStore.known`; read if not given.
+        failures
+            As :meth:`RowStore.failures`; read if not given.
         """
-        known = self.rows.known() if known is None else known
+        failures = self.rows.failures() if failures is None else failures
         first: dict[str, U] = {}
         for unit in part.units:
-            if not unit_settled(unit, known, self.work.retry):
+            if not unit_settled(unit, failures, self.work.retry):
                 first.setdefault(unit.key, unit)
         return list(first.values())
 
     def idle(self) -> bool:
         """Return whether no unit needs an answer."""
-        known = self.rows.known()
-        return not any(part.usable and self.missing(part, known) for part in self.parts)
+        failures = self.rows.failures()
+        return not any(part.usable and self.missing(part, failures) for part in self.parts)
 
     def find_known(self) -> None:
         """Copy the answers of identical units, and count the existing rows."""
         self.copy_known()
-        known = self.rows.known()
+        failures = self.rows.failures()
         for part in self.parts:
             part.found_before = sum(
-                is_settled(known.get(id_), self.work.retry) for unit in part.units for id_ in unit.ids
+                is_settled(failures.get(id_), self.work.retry) for unit in part.units for id_ in unit.ids
             )
 
     def pool_of(self, kind: Kind[U]) -> str:
@@ -148,9 +148,9 @@ class ScoringRun(ABC, Generic[U, Result]):
 
     def check_missing(self) -> None:
         """Check the parts that have something left to answer; the others need nothing."""
-        known = self.rows.known()
+        failures = self.rows.failures()
         for part in self.parts:
-            if not part.usable or not self.missing(part, known):
+            if not part.usable or not self.missing(part, failures):
                 continue
             try:
                 self.check_part(part)
@@ -167,10 +167,10 @@ class ScoringRun(ABC, Generic[U, Result]):
 
     def copy_known(self) -> None:
         """Copy answers, and failures that a new attempt would not change, to identical units of any set."""
-        known, retry = self.rows.known(), self.work.retry
+        failures, retry = self.rows.failures(), self.work.retry
         by_key: dict[str, RowId] = {}
         # an answer takes precedence over a failure
-        for id_, failure in sorted(known.items(), key=lambda item: bool(item[1])):
+        for id_, failure in sorted(failures.items(), key=lambda item: bool(item[1])):
             if is_settled(failure, retry):
                 by_key.setdefault(id_[0], id_)
 
@@ -178,8 +178,8 @@ class ScoringRun(ABC, Generic[U, Result]):
             given = by_key.get(id_[0])
             if given is None:
                 return False
-            better = known.get(id_) != "" and known[given] == ""
-            return better or not is_settled(known.get(id_), retry)
+            better = failures.get(id_) != "" and failures[given] == ""
+            return better or not is_settled(failures.get(id_), retry)
 
         wanted = [
             (part.kind, unit, index, by_key[id_[0]])
@@ -209,12 +209,12 @@ class ScoringRun(ABC, Generic[U, Result]):
         open_executor
             Called once with the pools that the work needs; not called without work.
         """
-        known = self.rows.known()
+        failures = self.rows.failures()
         with ExitStack() as stack:
             for part in self.parts:
-                if not part.usable or not self.missing(part, known):
+                if not part.usable or not self.missing(part, failures):
                     continue
-                if not stack.enter_context(only_one(self.held(part))):
+                if not stack.enter_context(only_one(self.lock_file(part))):
                     part.busy = True
                     part.refused = "another run answers it now: run this again when that one has ended"
                     self.progress.say(f"{part.name} is left out: {part.refused}")
@@ -222,7 +222,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             self.wait_for_batches()
             self.keep_reasons()
             self.rows.pack(lambda task: task.startswith(self.run_id))
-            BatchRecords(self.rows.path).forget_settled(self.rows.known)
+            BatchRecords(self.rows.path).forget_settled(self.rows.failures)
         result = self.result()
         self.work.spending.remove()
         return result
@@ -265,7 +265,7 @@ class ScoringRun(ABC, Generic[U, Result]):
 
     def _items(self) -> list[_TaskItem[U]]:
         """Return the tasks; those that share something expensive are neighbours."""
-        known = self.rows.known()
+        failures = self.rows.failures()
         usable = [part for part in self.parts if part.usable]
         most = math.ceil(MAX_TASKS / max(len(usable), 1))
         ranks: dict[str, int] = {}
@@ -274,7 +274,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             assert part.kind is not None
             stage = Stage[Work[U], Task[U], Outcome](part.name, self.pool_of(part.kind), answer_stage)
             kind = part.kind
-            missing = kind.in_order(self.missing(part, known))
+            missing = kind.in_order(self.missing(part, failures))
             for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
                 # a video is decoded once for all parts; weights take longer to load than videos to decode
@@ -309,8 +309,8 @@ class ScoringRun(ABC, Generic[U, Result]):
         """Store failures for the units that killed a task's processes, and retry the others."""
         task, part = item.source, self.part(item.source.name)
         self.progress.say(message)
-        suspects, known = self.rows.begun(task.id), self.rows.known()
-        open_ = [unit for unit in task.units if not unit_settled(unit, known, self.work.retry)]
+        suspects, failures = self.rows.begun(task.id), self.rows.failures()
+        open_ = [unit for unit in task.units if not unit_settled(unit, failures, self.work.retry)]
         lost = [unit for unit in open_ if unit.key in suspects]
         others = tuple(unit for unit in open_ if unit.key not in suspects)
         if part.kind is not None:

@@ -90,10 +90,10 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         """The scores."""
         return self.work.rows()
 
-    def held(self, part: RunPart[ScoringUnit]) -> Path:
+    def lock_file(self, part: RunPart[ScoringUnit]) -> Path:
         """Return the file that is locked while a dimension is scored."""
-        held = digest_text(f"{self.name} {part.name} {part.units[0].settings}")[:32]
-        return self.store.cache / "suites" / f"{held}.held"
+        name = digest_text(f"{self.name} {part.name} {part.units[0].settings}")[:32]
+        return self.store.cache / "suites" / f"{name}.held"
 
     def rows_by_id(self, keys: Collection[str]) -> Mapping[RowId, SuiteScore]:
         """Return the scores of some keys."""
@@ -196,9 +196,9 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         counted: set[str] = set()
         videos = OpenVideos(self.work.sampling)
         rows = []
-        known = self.rows.known()
+        failures = self.rows.failures()
         for part in self.dimension_parts:
-            units = self.missing(part, known)
+            units = self.missing(part, failures)
             if isinstance(part.kind, VideoScoring) and units:
                 step(part.name)
                 scorer = part.kind.scorer
@@ -206,13 +206,13 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         return rows
 
     def assumes(self) -> list[str]:
-        """Return what the estimates assume of models that the user named, in words."""
+        """Return the assumptions of the estimates about models that the user named."""
         kinds = [part.kind for part in self.dimension_parts if isinstance(part.kind, VideoScoring)]
         return list(dict.fromkeys(text for kind in kinds for text in kind.scorer.assumes()))
 
     def keep_reasons(self) -> None:
         """Store the reason for scores that are missing because their dimension cannot be used."""
-        known = self.rows.known()
+        failures = self.rows.failures()
         rows = []
         for part in self.dimension_parts:
             if not part.refused or part.busy:
@@ -221,17 +221,17 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
                 missing = failed_rows(self.name, unit, Failure.PREREQUISITE_MISSING, part.refused)
                 ids = zip(unit.ids, missing, strict=True)
                 # a stored reason is not stored again
-                rows += [row for id_, row in ids if known.get(id_) is None]
+                rows += [row for id_, row in ids if failures.get(id_) is None]
         self.rows.add(rows)
 
     def result(self) -> SuiteResult:
         """Return what has been scored."""
-        known = self.rows.known()
+        failures = self.rows.failures()
         results = []
         for part in self.dimension_parts:
             result = DimensionResult(part.name, found_before=part.found_before, **self.spent(part))
             for id_ in (id_ for unit in part.units for id_ in unit.ids):
-                failure = known.get(id_)
+                failure = failures.get(id_)
                 result.videos += 1
                 result.scored += failure == ""
                 result.left += failure is None
@@ -328,10 +328,10 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
 
     def artifacts(self, run: SuiteRun, result: SuiteResult) -> Iterator[Artifact]:
         """Show the scores in words, by dimension and as a leaderboard, and the rows that were left out."""
-        key, says = artifact_key(run.name), result.in_words()
-        yield Artifact(f"scored-{key}", says, markdown=says)
+        key, summary = artifact_key(run.name), result.in_words()
+        yield Artifact(f"scored-{key}", summary, markdown=summary)
         left_out = [vars(one) for one in result.left_out[:_SHOWN_LEFT_OUT]]
-        first = f"What of the files was left out, the first {_SHOWN_LEFT_OUT} of {len(result.left_out)}"
+        first = f"Parts of the files left out, the first {_SHOWN_LEFT_OUT} of {len(result.left_out)}"
         for name, title, rows in (
             ("dimensions", result.title, result.rows()),
             ("leaderboard", f"{result.title}: leaderboard", leaderboard_rows(run)),

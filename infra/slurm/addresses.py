@@ -33,11 +33,11 @@ def scheduler_options(profile: Profile, nodes: Sequence[Node]) -> dict[str, str]
         If the profile's interface does not exist, or the nodes are unreachable.
     """
     if profile.scheduler_interface:
-        known = [name for _, name in socket.if_nameindex()]
-        if profile.scheduler_interface not in known:
+        interfaces = [name for _, name in socket.if_nameindex()]
+        if profile.scheduler_interface not in interfaces:
             raise PrerequisiteError(
                 f"scheduler_interface: no {profile.scheduler_interface!r} on this machine, only "
-                f"{', '.join(known)}"
+                f"{', '.join(interfaces)}"
             )
         return {"interface": profile.scheduler_interface}
     partitions = {name for pool in profile.pools.values() for name in pool.partitions}

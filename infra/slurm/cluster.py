@@ -101,7 +101,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds without a heartbeat after which Dask drops a worker; work may hold the GIL for long.
 WORKER_TTL_S = 300
-#: Number of jobs from which on they are submitted as an array, and the maximum of one: SLURM's MaxArraySize
+#: Minimum number of jobs that are submitted as an array, and the maximum of one: SLURM's MaxArraySize
 #: is 1001 by default.
 MIN_ARRAY, MAX_ARRAY = 5, 1000
 #: Maximum seconds to wait for idle workers to retire, and at the end of a run for their jobs to complete.

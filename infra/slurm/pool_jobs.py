@@ -211,11 +211,11 @@ class PoolJobs:
 
     def worker_came(self, member: Member) -> None:
         """Record that a job has a worker, which may be unfit."""
-        known = self._known.setdefault(member.job, _Known(Job(member.job, self.name, "RUNNING")))
-        known.had_worker = True
+        record = self._known.setdefault(member.job, _Known(Job(member.job, self.name, "RUNNING")))
+        record.had_worker = True
         if member.problems:
             # other workers of the job finish what they have
-            known.draining = True
+            record.draining = True
             self._found_unfit[member.node] = (
                 f"the worker {member.state.name} on node {member.node} (job {member.job}) is unfit: "
                 f"{'; '.join(member.problems)}. Its log: {self.log_of(member.job)}"
@@ -223,7 +223,7 @@ class PoolJobs:
         else:
             self.starts.came_up()
             self._failed_on[member.node] = 0
-        if known.draining:
+        if record.draining:
             self._members.drain(member.job)
 
     def nodes_to_judge(self) -> bool:
@@ -244,23 +244,23 @@ class PoolJobs:
                 log.warning("pool %s: node %s is left out of further jobs: %s", self.pool_name, node, why)
         self.unfit |= found
         partitions = set(self.pool.partitions)
-        mine = {node.name for node in nodes if partitions & set(node.partitions)}
+        names = {node.name for node in nodes if partitions & set(node.partitions)}
         if len(self.unfit) > self._most_unfit:
             why = f"{len(self.unfit)} nodes are unfit, more than most_unfit_nodes = {self._most_unfit} allows"
-        elif mine and mine <= self.unfit.keys():
+        elif names and names <= self.unfit.keys():
             why = "none of its nodes is fit"
         else:
             return
         self.problem = PrerequisiteError("\n".join([f"pool {self.pool_name}: {why}", *self.unfit.values()]))
 
     def overlook(self) -> None:
-        """Forget the nodes that were found unfit: the store is away for the driver, too."""
+        """Forget the nodes that were found unfit: the store is unavailable to the driver, too."""
         for node in self._found_unfit:
-            log.warning("pool %s: node %s cannot work while the store is away", self.pool_name, node)
+            log.warning("pool %s: node %s cannot work while the store is unavailable", self.pool_name, node)
         self._found_unfit = {}
 
     def update(self, listed: list[Job], store_away: bool = False) -> None:
-        """Update the jobs from squeue's output; while the store is away, no job can start."""
+        """Update the jobs from squeue's output; while the store is unavailable, no job can start."""
         here = {job.id: job for job in listed if job.name == self.name}
         for job in here.values():
             if job.id in self._known:
@@ -268,19 +268,19 @@ class PoolJobs:
             elif job.pending or job.running:
                 # submitted, but sbatch's answer was lost
                 self._known[job.id] = _Known(job)
-        for id_, known in list(self._known.items()):
+        for id_, record in list(self._known.items()):
             ended = here.get(id_)
             if ended is None or not ended.there:
                 del self._known[id_]
-                if store_away or known.had_worker or known.ended_at is not None:
+                if store_away or record.had_worker or record.ended_at is not None:
                     continue
-                if self._is_failure(ended, known.job):
-                    self._failed(known.job, known.job.state if ended is None else ended.state)
+                if self._is_failure(ended, record.job):
+                    self._failed(record.job, record.job.state if ended is None else ended.state)
         self._judge_waiting(time.time())
 
     def _judge_waiting(self, now: float) -> None:
         """Find the pool unusable if all of its jobs wait for what jobs of this form never get."""
-        jobs = [known.job for known in self._known.values()]
+        jobs = [record.job for record in self._known.values()]
         self._tell_unknown(jobs, now)
         waits = [lasting_wait(job.reason) if job.pending else None for job in jobs]
         ours = [wait for wait in waits if wait is not None and wait.ours]
@@ -296,7 +296,7 @@ class PoolJobs:
             )
 
     def _tell_unknown(self, jobs: list[Job], now: float) -> None:
-        """Say once that all jobs wait for something that is not known to end by itself."""
+        """Report once that all jobs wait, perhaps indefinitely."""
         if not jobs or not all(job.pending and is_unknown(job.reason) for job in jobs):
             self._unknown_since = None
             return
@@ -350,38 +350,38 @@ class PoolJobs:
         """Return the next scaling step; workers of jobs to be ended get no more work."""
         now = time.time()
         wanted, lately = self.demand.look(now, self._members.in_flight(self.pool_name))
-        jobs = [self._seen(known, now) for known in self._known.values() if not _is_ending(known, now)]
+        jobs = [self._seen(record, now) for record in self._known.values() if not _is_ending(record, now)]
         decision = decide(self.pool, wanted, lately, jobs, now, self.starts.may_submit(now))
         for id_ in (*decision.drain, *decision.cancel):
             self._known[id_].draining = True
             self._members.drain(id_)
         return decision
 
-    def _seen(self, known: _Known, now: float) -> JobState:
+    def _seen(self, record: _Known, now: float) -> JobState:
         """Return the current state of a job."""
-        job = known.job
+        job = record.job
         workers = self._members.of_job(job.id)
         busy = any(member.busy for member in workers)
-        known.idle_since = math.inf if job.pending or busy else min(known.idle_since, now)
-        known.alone_since = None if job.pending or workers else known.alone_since or now
+        record.idle_since = math.inf if job.pending or busy else min(record.idle_since, now)
+        record.alone_since = None if job.pending or workers else record.alone_since or now
         # the next update may come too late
         ends_at = None if job.pending or job.ends_at is None else job.ends_at - self._poll_s
-        return JobState(job.id, job.pending, busy, known.draining, known.idle_since, ends_at)
+        return JobState(job.id, job.pending, busy, record.draining, record.idle_since, ends_at)
 
     def hanging(self) -> tuple[str, ...]:
         """Return the jobs that have run too long without a worker and should be ended."""
         now = time.time()
         jobs = [
-            known
-            for known in self._known.values()
-            if known.alone_since is not None
-            and now - known.alone_since > WITHOUT_WORKER_S
-            and not _is_ending(known, now)
+            record
+            for record in self._known.values()
+            if record.alone_since is not None
+            and now - record.alone_since > WITHOUT_WORKER_S
+            and not _is_ending(record, now)
         ]
-        for known in jobs:
-            if not known.had_worker:
-                self._failed(known.job, "none of its workers registered")
-        return tuple(known.job.id for known in jobs)
+        for record in jobs:
+            if not record.had_worker:
+                self._failed(record.job, "none of its workers registered")
+        return tuple(record.job.id for record in jobs)
 
     def submitted(self, id_: str) -> None:
         """Record a new job."""
@@ -397,14 +397,14 @@ class PoolJobs:
         """Return the workers' addresses of those jobs that can be asked to end, and were not asked before."""
         found = {}
         for id_ in ids:
-            known, workers = self._known.get(id_), self._members.of_job(id_)
-            if known is not None and known.ended_at is None and workers:
+            record, workers = self._known.get(id_), self._members.of_job(id_)
+            if record is not None and record.ended_at is None and workers:
                 found[id_] = [member.state.address for member in workers]
         return found
 
     def any_live(self) -> bool:
         """Return whether any job is waiting or has a worker."""
-        waits = any(known.job.pending for known in self._known.values())
+        waits = any(record.job.pending for record in self._known.values())
         return waits or bool(self._members.of_pool(self.pool_name))
 
     def room(self) -> int:
@@ -413,25 +413,25 @@ class PoolJobs:
 
     def state(self) -> dict[str, Any]:
         """Return the number of jobs and workers, and the reasons why jobs wait."""
-        known = tuple(self._known.values())
-        waiting = [each.job for each in known if each.job.pending]
+        records = tuple(self._known.values())
+        waiting = [each.job for each in records if each.job.pending]
         reasons = sorted({job.reason for job in waiting if job.reason})
         return {
-            "jobs": sum(each.job.running for each in known),
+            "jobs": sum(each.job.running for each in records),
             "pending": len(waiting),
             "reason": ", ".join(reasons),
             "workers": len(self._members.of_pool(self.pool_name)),
-            "draining": sum(each.draining and each.job.running for each in known),
+            "draining": sum(each.draining and each.job.running for each in records),
             "wanted": self.demand.wanted,
             "unfit": dict(self.unfit),
         }
 
 
-def _is_ending(known: _Known, now: float) -> bool:
+def _is_ending(record: _Known, now: float) -> bool:
     """Return whether a job was asked to end recently."""
-    if known.job.state == "COMPLETING":
+    if record.job.state == "COMPLETING":
         return True
-    return known.ended_at is not None and now - known.ended_at <= ENDING_S
+    return record.ended_at is not None and now - record.ended_at <= ENDING_S
 
 
 def _tail(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Semaphores of a job's processes, which nobody removes from the node's memory after a ``kill -9``.
+"""Semaphores of a job's processes, which remain in the node's memory after a ``kill -9``.
 
 Dask's nanny shares queues with its worker, and the worker has a lock for Blosc; their semaphores are named
 files. Python removes them when the process ends that made them. Once they are open, nothing needs the names.

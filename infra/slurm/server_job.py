@@ -141,11 +141,11 @@ def submit_server(profile: Profile, script: str, store: Path, name: str) -> str:
     """
     from infra.slurm import commands
 
-    there = [job for job in commands.jobs([server_job_name(name)]) if job.there]
-    if there:
+    jobs = [job for job in commands.jobs([server_job_name(name)]) if job.there]
+    if jobs:
         raise UserInputError(
-            f"job {there[0].id} already serves {name} ({there[0].state.lower()}); end it with: "
-            f"scancel {there[0].id}"
+            f"job {jobs[0].id} already serves {name} ({jobs[0].state.lower()}); end it with: "
+            f"scancel {jobs[0].id}"
         )
     make_log_folder(profile, store)
     return commands.submit(script)

@@ -1,4 +1,4 @@
-"""Why a job waits, in SLURM's words: does waiting end by itself, and if not, what has to change?"""
+"""Why a job waits, in SLURM's words: does the wait end on its own, and if not, what must change?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LastingWait:
-    """A reason for waiting that does not end by itself.
+    """A reason for waiting that does not resolve on its own.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ _LASTING = (
     ),
     (
         r"JobHeld|JobHoldMaxRequeue|.*requeued (held|in held state)",
-        LastingWait((), "somebody holds it: `scontrol release` lets it go", ours=False),
+        LastingWait((), "it is held: `scontrol release` releases it", ours=False),
     ),
 )
 
@@ -78,7 +78,7 @@ _PASSING = re.compile(
 
 
 def lasting_wait(reason: str) -> LastingWait | None:
-    """Return what keeps a job waiting for good; None if the wait ends by itself, or :func:`is_unknown`.
+    """Return why a job waits indefinitely; None if the wait ends on its own, or :func:`is_unknown`.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def lasting_wait(reason: str) -> LastingWait | None:
 
 
 def is_unknown(reason: str) -> bool:
-    """Return whether a reason is neither known to last nor to pass: somebody has to read it.
+    """Return whether a reason is neither known to last nor to pass: a person must read it.
 
     Examples
     --------

@@ -42,8 +42,8 @@ class CompactCommand(TyperCommand):
         match_short = parser._match_short_opt
 
         def match(word: str, state: Any) -> None:
-            known = word[:2] in parser._short_opt or f"-{word.partition('=')[0]}" in parser._long_opt
-            if known or len(word) == 2 or not parser._args:
+            is_option = word[:2] in parser._short_opt or f"-{word.partition('=')[0]}" in parser._long_opt
+            if is_option or len(word) == 2 or not parser._args:
                 match_short(word, state)
             else:
                 state.largs.append(word)

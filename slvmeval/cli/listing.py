@@ -16,7 +16,7 @@ from slvmeval.cli.declared import refuse
 class ListOptions(SiteParameters):
     """Options of `list`."""
 
-    kind: Annotated[str, Given(("kind",), "KIND")] = Field(description="What to list, see above.")
+    kind: Annotated[str, Given(("kind",), "KIND")] = Field(description="Kind of things to list, see above.")
     names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
         default=(),
         description="Only these; of an evaluator all its settings, of prompts an area.",
@@ -43,11 +43,11 @@ def chosen(options: ListOptions, names: Iterable[str]) -> list[str]:
     """
     from storage_schemas.errors import UserInputError, suggestion
 
-    known = list(names)
+    kinds = list(names)
     for name in options.names:
-        if name not in known:
-            raise UserInputError(f"list {options.kind} {name}: {suggestion(name, known, 'there are')}")
-    return list(dict.fromkeys(options.names)) or known
+        if name not in kinds:
+            raise UserInputError(f"list {options.kind} {name}: {suggestion(name, kinds, 'there are')}")
+    return list(dict.fromkeys(options.names)) or kinds
 
 
 #: How to list each kind.

@@ -115,14 +115,14 @@ def _row(hub: ModelHub, name: str, options: ListOptions) -> dict[str, Any]:
         state, problem = "missing", str(error)
     except IntegrityError as error:
         state, problem = "wrong", str(error)
-    known = model or spec
+    described = model or spec
     return {
         "name": name,
         "role": "your own model" if spec is None else spec.role,
-        "kind": "" if known is None else known.kind,
-        "licence": "" if known is None else known.licence,
-        "bytes": 0 if known is None else known.size,
-        "memory_bytes": 0 if known is None else known.memory_bytes,
+        "kind": "" if described is None else described.kind,
+        "licence": "" if described is None else described.licence,
+        "bytes": 0 if described is None else described.size,
+        "memory_bytes": 0 if described is None else described.memory_bytes,
         **_origin(model, spec),
         "path": None if model is None else str(model.path),
         "caveat": "" if model is None else model.caveat,

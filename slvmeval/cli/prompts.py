@@ -81,11 +81,11 @@ def prompts(options: PromptsOptions) -> None:
     from tasks.llm.prompt_files import check_prompts, own_prompts, prompt_catalogue, prompts_digest
 
     folder, catalogue = options.folder, prompt_catalogue()
-    known = dict.fromkeys(one.area for one in catalogue.values())
+    all_areas = dict.fromkeys(one.area for one in catalogue.values())
     for area in options.areas:
-        if area not in known:
-            raise UserInputError(f"prompts {folder} {area}: {suggestion(area, known, 'the areas are')}")
-    wanted = {key: one for key, one in catalogue.items() if one.area in (options.areas or known)}
+        if area not in all_areas:
+            raise UserInputError(f"prompts {folder} {area}: {suggestion(area, all_areas, 'the areas are')}")
+    wanted = {key: one for key, one in catalogue.items() if one.area in (options.areas or all_areas)}
     if folder.exists() and not folder.is_dir():
         raise UserInputError(f"{folder} is a file: name a folder")
     if options.dry_run:
@@ -127,7 +127,7 @@ def prompts(options: PromptsOptions) -> None:
 
 
 def _odd(taken: Taken) -> dict[str, str]:
-    """Return the remark on each prompt that is not taken as it is, by prompt."""
+    """Return the remark on each prompt that is not used unchanged, by prompt."""
     return {
         **dict.fromkeys(taken.missing, "not found"),
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},

@@ -61,7 +61,7 @@ VotesOption = Annotated[
 
 
 class RunSwitches(Frozen):
-    """What a command does with a run, beside the run's parameters."""
+    """How a command handles a run, in addition to the run's parameters."""
 
     dry_run: DryRun = False
     sample: Annotated[int | None, Given(by_set=True)] = Field(
@@ -158,7 +158,7 @@ MAX_LISTED = 10
 
 
 def say_first(lines: Sequence[str], see: str = "") -> None:
-    """Print the first lines of a list and the number of the others; `see` says what shows all."""
+    """Print the first lines of a list and the number of the others; `see` tells how to show all."""
     say(*first_lines(lines, MAX_LISTED, see))
 
 

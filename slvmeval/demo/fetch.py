@@ -38,7 +38,7 @@ class DemoItem(PackageFile):
     target
         Its path, relative to the demonstration's folder.
     title
-        What it is and its size, for a line before the download; by default the archive's name.
+        Description and size, for a line before the download; by default the archive's name.
     """
 
     target: str

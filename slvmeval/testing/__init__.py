@@ -140,10 +140,10 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
 def _control_breaches(control: Control) -> Iterator[str]:
     if not control.needs or not control.reason:
         yield "control: needs or reason is empty: say which clips it takes, and why no side is better"
-    known = control.operation.parameters_type.model_fields
+    fields = control.operation.parameters_type.model_fields
     for name in control.copies:
-        if name not in known:
-            yield f"control: copies {name!r}, which its operation lacks (it takes: {', '.join(known)})"
+        if name not in fields:
+            yield f"control: copies {name!r}, which its operation lacks (it takes: {', '.join(fields)})"
     if not control.max_difference > 0:
         yield f"control: max_difference is {control.max_difference}, it must be positive"
     for what, value in (("full", FULL_ANALYSIS), ("empty", CaptionAnalysis())):

@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 
 
 def new_secret() -> str:
-    """Return a secret that begins all addresses of one start, so that nobody else can read or write."""
+    """Return a secret that begins all addresses of one start, so that no other user can read or write."""
     return secrets.token_urlsafe(24)
 
 

@@ -1,11 +1,11 @@
 """Make the two videos of a pair alike in everything but their pictures.
 
-What a browser sees of a video before anybody answers must not tell the sides apart: the size of the file,
+What a browser receives before an answer must not reveal the sides: the size of the file,
 that of each frame, where the key frames are, and tags. A side that recurred with the same sizes in another
 pair of its source would be the high one. So each pair has two files of its own, in which
 
 - frames at the same place have the same size: the coded data of a frame are followed, inside their unit, by
-  drawn bytes. A decoder stops where the data say so, in their arithmetic code. Who does not decode this code,
+  drawn bytes. A decoder stops where the data say so, in their arithmetic code. Without decoding this code,
   macroblock by macroblock, does not know where they end. The size is that of the largest of four frames, two
   of them the same pictures at a finer quantiser than any that is drawn: the larger one of two alone would go
   with the quantiser of the side that has more to code;
@@ -184,7 +184,7 @@ def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) ->
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return how likely each byte is in coded data that have given bytes.
 
-    What was counted is taken as far as it is not chance; the rest is as the shares of ones and of changes
+    Counts are used as far as they exceed chance; the rest is as the shares of ones and of changes
     between neighbouring bits say.
     """
     total = counts.sum()

@@ -28,7 +28,7 @@ CampaignKind = Literal["pairs", "ratings"]
 Language = Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 
 
-#: What is watched before the preference.
+#: Part watched before the preference.
 Viewing = Literal["marked", "free", "drawn"]
 #: From this share of a part on, the playhead was in it (SLVMEval, appendix A.3, asks for no more).
 PLAYHEAD = 0.01
@@ -102,10 +102,10 @@ class Campaign(Frozen):
     tasks_per_worker
         Maximum number of tasks per worker; 0 for no limit.
     rule
-        Whom it lists for review: ``strict`` by check tasks and the worker model, beside the paper's
-        indicators; ``paper`` by these alone, without check tasks.
+        Which workers it lists for review: ``strict`` by the paper's indicators, check tasks and the worker
+        model; ``paper`` by the indicators alone, without check tasks.
     gold_pairs
-        Pairs whose damage nobody overlooks.
+        Pairs with obvious damage.
     gold_share
         Share of tasks that are gold pairs; under the rule `paper`.
     check_share
@@ -120,9 +120,9 @@ class Campaign(Frozen):
         Whether workers answer a question about the instructions before their first task, with two tries; who
         fails both is paid for the time and gets no tasks.
     screen_out_code
-        Code for workers who fail; by default that of those who finish.
+        Code for workers who fail; by default that for finishing.
     closed
-        Whether nobody gets a new task any more; open ones may be answered.
+        Whether no new tasks are assigned; open ones may be answered.
     control_pairs
         Maximum number of each aspect's controls that people are asked about, by a keyed draw; a smaller
         number is a subset of a larger one. They are shown like pairs, and their votes never decide a pair.
@@ -135,7 +135,7 @@ class Campaign(Frozen):
         Share of each video that must be played before the preference. With 0 it is what is changed on either
         side, in both videos, among as many unchanged clips (:func:`tasks.annotation.pair_task.first_look`).
     viewing
-        What is watched before the preference: ``marked``, see `look_share`, or ``free``, where nothing is
+        Part watched before the preference: ``marked``, see `look_share`, or ``free``, where nothing is
         asked for and nothing is marked (SLVMEval, appendix A.2); ``drawn`` is an experiment, in which each
         worker has one of the ways of :data:`DRAWN`, and all are paid alike.
     drop_excluded
@@ -145,7 +145,7 @@ class Campaign(Frozen):
         What a worker receives for one task: an amount, or a rate for each hour of the task's expected time
         (SLVMEval, appendix A.1). Shown on the consent page, and used for the organiser's costs.
     expected_share, expected_answer_s
-        The expected time of a task: what has to be watched of its videos, times `expected_share`, plus
+        The expected time of a task: the part of its videos to watch, times `expected_share`, plus
         seconds for reading and answering.
     completion_code
         Code that workers enter on the platform when they have finished; if empty, each worker gets a code of
@@ -225,7 +225,7 @@ class Campaign(Frozen):
         if 0 < self.most_workers < self.votes_at_most:
             at_most = "" if self.votes_at_most == self.workers_per_pair else f" + {MARGIN}"
             raise ValueError(
-                f"most_workers is smaller than workers_per_pair{at_most}: nobody answers a task twice"
+                f"most_workers is smaller than workers_per_pair{at_most}: a worker answers a task only once"
             )
         return self
 
@@ -244,7 +244,7 @@ class Campaign(Frozen):
 
     @property
     def protocol(self) -> str:
-        """Under which protocol people answer: ``paper``, or how it differs in words."""
+        """The protocol of the answers: ``paper``, or its differences in words."""
         as_in_paper = self.viewing == "free" and self.least_seen <= PLAYHEAD
         if self.rule == "paper" and as_in_paper and self.workers_per_pair == PAPER_WORKERS:
             return "paper"
@@ -284,14 +284,14 @@ class Campaign(Frozen):
 
     @property
     def filter_rule(self) -> dict[str, Any] | None:
-        """What it changes of the recipe's rule for the filter; None for nothing."""
+        """Its changes to the recipe's filter rule; None for none."""
         if self.kind != "pairs":
             return None
         rule = {"workers_per_pair": self.workers_per_pair, "drop_excluded": self.drops_excluded}
         return {**rule, "until_certain": self.weighs}
 
     def votes_wanted(self, votes: int, clear: float) -> int:
-        """Return the number of votes that a pair should have, as far as is known.
+        """Return the expected number of votes of a pair.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Campaign(Frozen):
         Parameters
         ----------
         votes, wanted
-            Numbers of votes that it has, and that it should have as far as is known.
+            Its current and expected numbers of votes.
         """
         few = self.weighs and votes < self.votes_at_least
         return max(wanted, self.workers_per_pair - SAVED) if few else wanted
@@ -320,7 +320,7 @@ class Campaign(Frozen):
 
     @property
     def shows(self) -> str:
-        """What it shows, in words."""
+        """Its content, in words."""
         return f"release {self.release} version {self.version}" if self.release else f"suite {self.suite}"
 
     def guide(self, dimension: str, language: str) -> Guide:
@@ -355,13 +355,13 @@ class Campaign(Frozen):
             raise ValueError(str(problem)) from problem
 
     def expected_s(self, watch_s: float) -> float:
-        """Return the expected time of a task in seconds, from the seconds that have to be watched."""
+        """Return the expected time of a task in seconds, from the seconds to watch."""
         return self.expected_share * watch_s + self.expected_answer_s
 
     def pay_for(self, watch_s: float) -> float:
-        """Return the pay of a task, from the seconds that have to be watched.
+        """Return the pay of a task, from the seconds to watch.
 
-        By the hour it is rounded up to the currency's smallest unit, so that nobody gets less than the rate.
+        By the hour it is rounded up to the smallest unit, so that no worker gets less than the rate.
         """
         if not self.pay_per_hour:
             return self.pay_per_task
@@ -375,7 +375,7 @@ class Campaign(Frozen):
         seconds
             The time.
         usual_watch_s
-            How long a usual task has to be watched: where tasks have one pay, its time gives the rate.
+            Time to watch in a usual task: where tasks have one pay, its time gives the rate.
         """
         hourly = self.pay_per_hour or 3600 * self.pay_per_task / max(self.expected_s(usual_watch_s), 1.0)
         return self._rounded_up(seconds / 3600 * hourly)

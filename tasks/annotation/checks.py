@@ -1,6 +1,6 @@
 """When a worker gets a check task: plain functions of what the worker has done.
 
-A check task is a pair with a known answer: a gold pair, whose damage nobody overlooks; a pair of two equal
+A check task is a pair with a known answer: a gold pair, whose damage is obvious; a pair of two equal
 videos, in which nothing is damaged; or a pair that the worker has judged before, with its sides swapped.
 """
 
@@ -58,7 +58,7 @@ def share_for(share: float, careless: float) -> float:
     Parameters
     ----------
     share
-        The share of a worker of whom nothing is known; with 0 there are no checks at all.
+        The share of a new worker; with 0 there are no checks at all.
     careless
         Probability that the worker is careless now.
     """

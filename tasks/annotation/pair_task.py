@@ -41,7 +41,7 @@ def must_see(record: PairRecord, clips: Sequence[ClipRow]) -> tuple[Stretch, ...
     Raises
     ------
     UserInputError
-        If the edit list has no such stretch, so that nobody could rate the damage.
+        If the edit list has no such stretch, so that the damage cannot be rated.
     """
     remaining = {segment.clip for segment in record.segments}
     moved = {segment.clip for segment in record.segments if segment.moved}
@@ -109,7 +109,7 @@ def first_look(
     Parameters
     ----------
     stretches
-        What has to be watched before rating, see :func:`must_see`.
+        Parts to watch before rating, see :func:`must_see`.
     """
     changed = merged([(stretch.start_s, stretch.end_s) for stretch in stretches])
     spans = [(clip.first_frame / fps, (clip.first_frame + clip.frame_count) / fps) for clip in clips]
@@ -180,9 +180,9 @@ class PairTask(PairMedia):
     high_s, low_s
         Length of the two videos in seconds.
     must_see
-        What a worker must watch before rating; a stretch's number is its index here.
+        Parts that a worker must watch before rating; a stretch's number is its index here.
     first_look
-        What a worker looks at in both videos before the preference; see :func:`first_look`.
+        Part of both videos that a worker watches before the preference; see :func:`first_look`.
     gold
         Whether the pair is a gold pair, which checks how carefully workers look.
     control
@@ -208,12 +208,12 @@ class PairTask(PairMedia):
 
     @property
     def check(self) -> Check | None:
-        """What the task was made for; None for a pair of the release."""
+        """Purpose of the task; None for a pair of the release."""
         return check_of(self.pair_id)[1]
 
     @property
     def group(self) -> str:
-        """What the queue balances and progress is shown by: the aspect."""
+        """The group for the queue's balance and for progress: the aspect."""
         return self.aspect
 
     @property
@@ -236,7 +236,7 @@ class PairTask(PairMedia):
         return tuple((start, min(end, seconds)) for start, end in self.first_look if start < seconds)
 
     def watch_s(self, look_share: float | None) -> float:
-        """Return how long its videos have to be watched, in seconds at normal speed.
+        """Return how long its videos must be watched, in seconds at normal speed.
 
         Both play side by side: first the stretches, or the share, of both, and after the preference what was
         changed, from which a stretch at the same time of both counts once.
@@ -291,7 +291,7 @@ def task_of(
     Raises
     ------
     UserInputError
-        If the pair has no degraded clip, so that nobody could rate the damage.
+        If the pair has no degraded clip, so that the damage cannot be rated.
     """
     clips = release.clips(record.source_id)
     stretches = must_see(record, clips)

@@ -197,7 +197,7 @@ def campaign_progress(
     zone
         Time zone of the days; this machine's by default.
     extras
-        What was paid besides votes.
+        Payments besides votes.
     """
     aspects = by_aspect(tasks)
     total = added_up(aspects)

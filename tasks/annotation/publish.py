@@ -108,12 +108,12 @@ class PublishResult:
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What publishing would show, and what the campaign's votes take in all.
+    """What publishing would show, and the total cost of the campaign's votes.
 
     Parameters
     ----------
     pairs, sources_without_videos
-        Pairs that would be shown, and sources whose videos have to be written first.
+        Pairs that would be shown, and sources whose videos must be written first.
     withheld
         Sources whose licence forbids showing them.
     answers
@@ -154,7 +154,7 @@ class PublishPlan:
         lines = [
             f"{shown}.",
             f"{'About ' if one.weighs else ''}{math.ceil(self.answers):,} answers, {each}{checks}, take "
-            f"{self.hours:,.1f} hours, if a task takes {one.expected_share:g} times what has to be watched "
+            f"{self.hours:,.1f} hours, if a task takes {one.expected_share:g} times what must be watched "
             f"of its videos and {one.expected_answer_s:g} s.",
         ]
         if not self.pay:

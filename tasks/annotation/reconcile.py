@@ -41,11 +41,11 @@ class Reconciled:
     unknown
         Workers whose session the platform does not know: they came with invented ids.
     approve
-        Submissions of those who did enough tasks, as far as they are not settled.
+        Unsettled submissions of workers with enough tasks.
     bonuses
-        What participants are owed beyond the reward, or altogether if they did less than a submission.
+        Amounts due beyond the reward, or in total if they did less than a submission.
     unanswered
-        Submissions of which nobody did anything here that is paid.
+        Submissions without paid work here.
     """
 
     unknown: tuple[WorkerProgress, ...]
@@ -99,11 +99,11 @@ def reconciled(
     name_of
         Return the worker's name of a participant of the platform.
     pay
-        What each worker has earned.
+        Earnings of each worker.
     tasks
         Number of tasks of a submission.
     reward
-        What the platform pays for an approved submission.
+        Amount that the platform pays for an approved submission.
     before
         Time of the export, UTC in ISO 8601; sessions that began later are not in it.
 
@@ -112,18 +112,18 @@ def reconciled(
     UserInputError
         If the export has none of the workers' sessions: it is of another study.
     """
-    known = {one.id: one for one in submissions}
-    mine = [one for one in workers if one.platform == platform]
+    by_id = {one.id: one for one in submissions}
+    own = [one for one in workers if one.platform == platform]
     matched = [
-        one for one in mine if one.session in known and one.worker == name_of(known[one.session].participant)
+        one for one in own if one.session in by_id and one.worker == name_of(by_id[one.session].participant)
     ]
-    if mine and not matched:
+    if own and not matched:
         raise UserInputError(
-            f"none of the {len(mine)} workers from {platform} is in this export: is it of another study?"
+            f"none of the {len(own)} workers from {platform} is in this export: is it of another study?"
         )
     approve, bonuses = [], []
     for worker in matched:
-        submission = known[worker.session]
+        submission = by_id[worker.session]
         enough = worker.votes >= tasks
         if enough and submission.status not in _SETTLED:
             approve.append(submission)
@@ -136,7 +136,7 @@ def reconciled(
             bonuses.append((submission.participant, owed))
     answered = {one.session for one in matched if one.votes or one.extras}
     return Reconciled(
-        unknown=tuple(one for one in mine if one not in matched and one.entered_at <= before),
+        unknown=tuple(one for one in own if one not in matched and one.entered_at <= before),
         approve=tuple(sorted(approve, key=lambda one: one.id)),
         bonuses=tuple(sorted(bonuses)),
         unanswered=tuple(one for one in submissions if one.id not in answered),

@@ -60,11 +60,11 @@ def encode_shown(
     targets
         Where the files go; existing ones are overwritten.
     shown
-        What is seen first of both videos, in seconds.
+        Part of both videos that is shown first, in seconds.
     key
         Determines the draws: equal keys give equal files.
     color
-        What the sides were encoded with.
+        Encoder settings of the sides.
     quantiser
         One for all clips, instead of the drawn ones.
 
@@ -79,7 +79,7 @@ def encode_shown(
         cuts, begun = [keys[0] & keys[1]] * 2, [keys[0] | keys[1]] * 2
         beside: list[tuple[UnitFile, ...]] = [origins, origins]
         if high.count != low.count:
-            # their length differs anyway, and no frames lie beside each other
+            # their length differs anyway, and no frames correspond
             cuts = begun = keys
             beside = [(high,), (low,)]
         for side, origin in enumerate(origins):

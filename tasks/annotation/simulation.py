@@ -1,4 +1,4 @@
-"""What a campaign would be worth: bad workers it would find, its cost, and the pairs it would keep.
+"""What a campaign would be worth: the bad workers found, its cost, and the pairs kept.
 
 Workers and pairs are invented, everything else is real: the queue's choice, the check tasks, both rules for
 workers, both filters. Good workers differ from each other, and none answers exactly as the worker model
@@ -47,7 +47,7 @@ class Behaviour(StrEnum):
     TIRED = "tired"
     #: prefers the left video in nine tasks of ten, rates with care
     LEFT = "left"
-    #: the side and the letter that somebody else has just given, on whatever pair
+    #: the side and the letter that another worker has just given, on whatever pair
     COPYING = "copying"
     #: all of them agree on an answer to each pair beforehand, without looking
     COLLUDING = "colluding"
@@ -58,7 +58,7 @@ class Behaviour(StrEnum):
 
 
 BAD = tuple(Behaviour)[1:]
-#: Those who begin with care, and after how many tasks they change.
+#: Kinds of workers that start careful, and the number of tasks after which they change.
 CHANGING = {Behaviour.LATE_LAZY: 10, Behaviour.TIRED: 10}
 
 
@@ -70,7 +70,7 @@ class Crowd(Frozen):
     workers
         Number of workers of each behaviour.
     pairs, gold
-        Number of pairs, and of gold pairs beside them; the paper's rule uses none.
+        Number of pairs, and of additional gold pairs; the paper's rule uses none.
     states
         Shares of pairs whose damage is clear, weak, failed.
     pair_s
@@ -86,7 +86,7 @@ class Crowd(Frozen):
 
 @dataclass(frozen=True)
 class SimulatedCampaign:
-    """What came of one simulated campaign.
+    """The result of one simulated campaign.
 
     Parameters
     ----------
@@ -182,10 +182,10 @@ _EQUAL_PAIRS = 12
 def simulate(
     crowd: Crowd, rule: RuleName, seed: int, check_share: float = CHECK_SHARE, wanted: int = 5
 ) -> SimulatedCampaign:
-    """Simulate a campaign until every pair has its votes, or nobody is left to answer.
+    """Simulate a campaign until every pair has its votes, or no worker is left.
 
     Workers do a task each, in random order, round by round. Every second round an organiser
-    excludes those who are listed for review.
+    excludes the workers listed for review.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class _Run:
         self.last: tuple[bool, Rating] = (True, "A")
 
     def result(self) -> SimulatedCampaign:
-        """Run the campaign and add up what came of it."""
+        """Run the campaign and add up its results."""
         rounds, going = 0, True
         while going:
             going = self._round()
@@ -360,7 +360,7 @@ class _Run:
         return wanted_votes(len(votes), self.model.clear_by(votes), self.wanted)
 
     def _look(self) -> None:
-        """Exclude those who are listed; what is known of workers changes which pairs are certain."""
+        """Exclude listed workers; new estimates of workers change which pairs are certain."""
         if self.strict:
             self.model = worker_model(self.votes, self.rule.careless)
         rows = quality(self.votes, rule=self.rule, models={_CAMPAIGN: self.model})

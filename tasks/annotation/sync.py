@@ -79,9 +79,9 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     except (FileNotFoundError, ValidationError):
         # reading everything again only takes time
         last = _LastCollected(database=database, after=0, mark="")
-    known = last.database == database and last.after > 0 and files.votes([campaign])
-    rows = desk.votes.read(campaign, last.after - 1 if known else 0)
-    if known and [_mark(vote) for number, vote in rows[:1] if number == last.after] != [last.mark]:
+    unchanged = last.database == database and last.after > 0 and files.votes([campaign])
+    rows = desk.votes.read(campaign, last.after - 1 if unchanged else 0)
+    if unchanged and [_mark(vote) for number, vote in rows[:1] if number == last.after] != [last.mark]:
         # a new or restored database has assigned the number to another vote; if the vote was only erased,
         # reading everything again only takes time
         rows = desk.votes.read(campaign)
@@ -144,10 +144,10 @@ def campaigns_of(desk: Desk, files: VotesStore, worker: str, among: Sequence[str
 def workers_like(desk: Desk, files: VotesStore, prefix: str, among: Sequence[str] = ()) -> list[str]:
     """Return the workers whose ids begin with `prefix`, in order; see `campaigns_of` for `among`."""
     on_desk = [one.name for one in desk.campaigns.all() if not among or one.name in among]
-    known = {one.worker for name in on_desk for one in desk.organiser.workers(name)}
+    workers = {one.worker for name in on_desk for one in desk.organiser.workers(name)}
     in_files = [name for name in files.campaigns() if not among or name in among]
-    known |= {vote.worker for vote in files.votes(in_files)} if in_files else set()
-    return sorted(worker for worker in known if worker.startswith(prefix))
+    workers |= {vote.worker for vote in files.votes(in_files)} if in_files else set()
+    return sorted(worker for worker in workers if worker.startswith(prefix))
 
 
 def erase_worker(desk: Desk, files: VotesStore, campaign: str, worker: str, by: str) -> ErasedWorker:
@@ -174,8 +174,8 @@ def erase_worker(desk: Desk, files: VotesStore, campaign: str, worker: str, by: 
     votes = [vote.vote_id for vote in files.votes([campaign]) if vote.worker == worker]
     # files first: they reject what is collected from the database before it is erased there as well
     from_files = files.erase(campaign, worker)
-    known = on_desk and any(one.worker == worker for one in desk.organiser.workers(campaign))
-    from_desk = desk.organiser.erase(campaign, worker, by) if known else None
+    is_worker = on_desk and any(one.worker == worker for one in desk.organiser.workers(campaign))
+    from_desk = desk.organiser.erase(campaign, worker, by) if is_worker else None
     return ErasedWorker(
         campaign=campaign,
         worker=worker,
@@ -244,13 +244,13 @@ def decide(
     return collected.decide(campaign, _one(workers, campaign, worker), decision, note.strip(), by)
 
 
-def _one(known: set[str], campaign: str, worker: str) -> str:
-    matching = sorted(id_ for id_ in known if id_.startswith(worker)) if worker else []
+def _one(workers: set[str], campaign: str, worker: str) -> str:
+    matching = sorted(id_ for id_ in workers if id_.startswith(worker)) if worker else []
     if worker in matching:
         return worker
     if len(matching) != 1:
         raise UserInputError(
-            f"{len(matching)} of {len(known)} workers of campaign {campaign} have an id with the prefix "
+            f"{len(matching)} of {len(workers)} workers of campaign {campaign} have an id with the prefix "
             f"{worker!r}: "
             "`slvmeval annotate workers --all` lists them"
         )

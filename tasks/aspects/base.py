@@ -171,7 +171,7 @@ class Operation(ABC, Generic[P]):
     scale
         Strengths as numbers; None for an operation without any.
     hardware
-        What the workers that run it must have; the profile says where that is.
+        Hardware that its workers must have; the profile says where that is.
     models
         Names of the models it may load.
     """
@@ -206,9 +206,9 @@ class Operation(ABC, Generic[P]):
         except ValidationError as problem:
             first = problem.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "together"
-            known = ", ".join(self.parameters_type.model_fields)
+            names = ", ".join(self.parameters_type.model_fields)
             raise UserInputError(
-                f"parameters of operation {self.name}: {where}: {value_problem(first)} (it takes: {known})"
+                f"parameters of operation {self.name}: {where}: {value_problem(first)} (it takes: {names})"
             ) from problem
 
     def _values(self, strength: str) -> dict[str, Any]:
@@ -402,7 +402,7 @@ class Control:
     max_difference: float = math.inf
 
     def parameters(self, damage: Parameters) -> Parameters:
-        """Return the parameters of the control beside a damage with these parameters."""
+        """Return the parameters of the control for a damage with these parameters."""
         values = {name: getattr(damage, name) for name in self.copies if name in type(damage).model_fields}
         parameters: Parameters = self.operation.parameters(overrides=values)
         return parameters

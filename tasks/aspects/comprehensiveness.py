@@ -93,13 +93,13 @@ class TrimClips(OrderOperation[RemoveParameters]):
                 return Arrangement(tuple(clip.index for clip in clips), tuple(sorted(kept)), kept)
         raise SetAside(
             Reason.TOO_FEW_CLIPS,
-            f"the clips are too short to be trimmed by {frames} frames in all, which is what {count} removed "
+            f"the clips are too short to be trimmed by {frames} frames in total, as {count} removed "
             "clips have: each must keep a third of its frames",
         )
 
 
 def _trimmed(clips: Sequence[ClipSpan], frames: int, kept_of: int) -> dict[int, int]:
-    """Return the frames left of clips, by index, that lose `frames` in all; empty if they cannot.
+    """Return the frames left of clips, by index, that lose `frames` in total; empty if they cannot.
 
     Each keeps one of `kept_of` parts, rounded up.
     """

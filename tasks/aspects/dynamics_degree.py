@@ -91,7 +91,7 @@ class ReversedClip(FrameMapOperation[ReversedParameters]):
     default_strength: ClassVar[str] = "control"
 
     def frame_map(self, count: int, parameters: ReversedParameters) -> list[int]:
-        """Return the places from the last to the first."""
+        """Return the indices from the last to the first."""
         return list(range(count - 1, -1, -1))
 
 

@@ -246,7 +246,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         from tasks.models.hub import consumed_model
 
         names = (parameters.detector, parameters.inpainter)
-        return {key: known for name in names for key, known in consumed_model(models, name).items()}
+        return {key: model for name in names for key, model in consumed_model(models, name).items()}
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
         """Return the things to try and the phrases used in the prompts."""

@@ -172,7 +172,7 @@ _MOVES = tuple((x / 8, y / 8) for y in range(-4, 4) for x in range(-4, 4) if (x,
 
 
 class PatchInpainting(FindingOperation[InpaintingParameters]):
-    """Inpaints as much of the picture beside its salient subject as the subject has.
+    """Inpaints as much of the background as the salient subject covers.
 
     The subject's mask is moved to where the middle frame is least salient. The threshold of 0.3 steps
     excludes clips without detail there.
@@ -185,7 +185,7 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
     models: ClassVar[tuple[str, ...]] = ("u2net", "u2netp")
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.3
-    finds = "there is room for the hole beside a subject"
+    finds = "there is room for the hole next to a subject"
 
     def consumed_models(self, parameters: InpaintingParameters, models: Models) -> dict[str, Any]:
         """Return the network's checksum by name."""
@@ -228,7 +228,7 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
         for index, frame in enumerate(rgb):
             subject = subject_mask(network.mask(frame), parameters)
             hole = _moved(subject, choice["move"]) & ~subject
-            # where the subject fills the picture, too little is left beside it
+            # where the subject fills the picture, too little is left next to it
             if hole.mean() < max(parameters.least_share, subject.mean() / 2):
                 continue
             masks[index] = hole

@@ -166,8 +166,8 @@ def gpu_hours(
             least, most = (seconds * part.frames / 3600 for seconds in row.seconds(part.parameters))
             parts.append(_Hours(least, most, row.kind))
             sources[part.operation] = f"{row.kind}: {row.source}"
-    known = [hours for parts in by_aspect.values() for hours in parts]
-    total = _sum(known) if known or not not_known else _sum(None)
+    hours = [hours for parts in by_aspect.values() for hours in parts]
+    total = _sum(hours) if hours or not not_known else _sum(None)
     return {
         **total,
         "by_aspect": {aspect: _sum(parts or None) for aspect, parts in by_aspect.items()},
@@ -181,8 +181,8 @@ def _row(part: GpuWork, device: str, measured: Sequence[Speed]) -> Speed | None:
     for row in measured:
         if (row.operation, row.long_side) == (part.operation, part.long_side) and row.holds(part.parameters):
             return row
-    known = speeds().get((part.operation, device))
-    return known if known is not None and known.holds(part.parameters) else None
+    speed = speeds().get((part.operation, device))
+    return speed if speed is not None and speed.holds(part.parameters) else None
 
 
 @dataclass(frozen=True)

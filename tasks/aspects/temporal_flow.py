@@ -122,7 +122,7 @@ class ExchangedHalves(FrameMapOperation[HalvesParameters]):
     default_strength: ClassVar[str] = "control"
 
     def frame_map(self, count: int, parameters: HalvesParameters) -> list[int]:
-        """Return the places of the second half, then those of the first."""
+        """Return the indices of the second half, then those of the first."""
         middle = (count + 1) // 2
         return [*range(middle, count), *range(middle)]
 

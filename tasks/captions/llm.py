@@ -281,8 +281,8 @@ class _CaptionQuestion(Question[CaptionAnswer]):
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    counts_given = [count for count in counts if count is not None]
+    return sum(counts_given) if counts_given else None
 
 
 def shortened(caption: str, most: int) -> str:

@@ -59,9 +59,9 @@ def _llm(parameters: Mapping[str, Any], servers: Servers | None) -> CaptionAnaly
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(["caption_analysis", "parameters", *map(str, first["loc"])])
-        known = ", ".join(LlmParameters.model_fields)
+        names = ", ".join(LlmParameters.model_fields)
         why = f"{where}: {value_problem(first)}"
-        raise UserInputError(f"{why} (the analyser 'llm' takes: {known})") from problem
+        raise UserInputError(f"{why} (the analyser 'llm' takes: {names})") from problem
 
 
 #: Analyser constructors by name, called with parameters and servers.

@@ -88,15 +88,15 @@ class AnswerStore:
         Threads and processes that need the same answer make it once. Errors of `make` are raised here.
         """
         with self._lock:
-            known = self._read().get(key)
-        if known is not None:
-            return known, False
+            answer = self._read().get(key)
+        if answer is not None:
+            return answer, False
         with _making[self._folder, key], self._alone(key):
             with self._lock:
                 # another thread or process may have made it meanwhile
-                known = self._read_on().get(key)
-            if known is not None:
-                return known, False
+                answer = self._read_on().get(key)
+            if answer is not None:
+                return answer, False
             made = make()
             with self._lock:
                 self._lines.append(made)
@@ -140,7 +140,7 @@ class AnswerStore:
         """The folder of the answers."""
         return self._folder
 
-    def known(self) -> list[str]:
+    def stored_keys(self) -> list[str]:
         """Return the keys of all answers."""
         with self._lock:
             return list(self._read())
@@ -160,10 +160,10 @@ class AnswerStore:
 
     def _read_on(self) -> dict[str, StoredAnswer]:
         """Read the answers added since the last read."""
-        known = self._known = {} if self._known is None else self._known
+        answers = self._known = {} if self._known is None else self._known
         for answer in self._lines.new_rows():
-            known.setdefault(answer.key, answer)
-        return known
+            answers.setdefault(answer.key, answer)
+        return answers
 
 
 _open: WeakValueDictionary[Path, AnswerStore] = WeakValueDictionary()

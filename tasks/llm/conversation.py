@@ -58,7 +58,7 @@ class Exhibit(Protocol):
     """What a step shows besides its text."""
 
     def fit(self, model: VlmModel, text_tokens: int) -> Shown:
-        """Return as much as fits beside a text of `text_tokens` tokens; raise NotJudged if nothing does."""
+        """Return as much as fits with a text of `text_tokens` tokens; raise NotJudged if nothing does."""
 
 
 @dataclass(frozen=True)

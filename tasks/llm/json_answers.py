@@ -47,7 +47,7 @@ def value_in(text: str, schema: Mapping[str, Any], form: AnswerForm = "tolerant"
     schema
         JSON Schema that was requested; other keys are left out, and words of an `enum` may have other case.
     form
-        ``strict`` for the value as it is, which has to be the whole text.
+        ``strict`` for the exact value, which must be the whole text.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def value_in(text: str, schema: Mapping[str, Any], form: AnswerForm = "tolerant"
         wanted = {name: _in_case(one, fields[name]) for name, one in value.items() if name in fields}
         found += ["with other keys"] if len(wanted) < len(value) else []
         found += ["in other letter case"] if any(wanted[name] != value[name] for name in wanted) else []
-        # one word beside the answer may contradict it; a sentence is its reason
+        # one extra word may contradict the answer; a sentence is its reason
         words = [one for name, one in value.items() if name not in fields and len(str(one).split()) == 1]
         value, after = wanted, " ".join([after, *map(str, words)])
     return Understood(value, ", ".join(found), after)

@@ -38,7 +38,7 @@ class Counted(Protocol):
 
     @property
     def estimated(self) -> EstimatedTokens | None:
-        """What an answer took by estimate whose tokens the server did not count; None if it did."""
+        """Estimated usage if the server did not count the tokens; None if it did."""
 
 
 class Limits(Frozen):
@@ -80,11 +80,11 @@ class Spending:
         if not self.limited:
             return True
         with self._state.change() as state:
-            mine = _counts(state, name)
+            counts = _counts(state, name)
             everyone = state["evaluators"].values()
             spent_usd = sum(one["usd"] + one["reserved_usd"] for one in everyone)
             spent_tokens = sum(one["tokens"] + one["reserved_tokens"] for one in everyone)
-            pays = usd > 0 or tokens > 0 or mine["usd"] > 0 or mine["tokens"] > 0
+            pays = usd > 0 or tokens > 0 or counts["usd"] > 0 or counts["tokens"] > 0
             over_usd = self.limits.usd is not None and (
                 spent_usd + usd > self.limits.usd or spent_usd >= self.limits.usd
             )
@@ -97,10 +97,10 @@ class Spending:
                     self._too_small(usd, tokens)
                     or f"the limit of {limit} is reached: run the same command again to continue"
                 )
-                mine["stopped"] = mine["stopped"] or why
+                counts["stopped"] = counts["stopped"] or why
                 return False
-            mine["reserved_usd"] += usd
-            mine["reserved_tokens"] += tokens
+            counts["reserved_usd"] += usd
+            counts["reserved_tokens"] += tokens
             return True
 
     def _too_small(self, usd: float, tokens: int) -> str:
@@ -140,24 +140,24 @@ class Spending:
             return
         with self._state.change() as state:
             for name, row, usd, tokens in waiting:
-                mine = _counts(state, name)
-                _give_back(mine, usd, tokens)
-                mine["asked"] += 1
-                mine["failed"] += row.failure is not None
-                # a judgement's attempts whose tokens nobody counted cost what was expected
+                counts = _counts(state, name)
+                _give_back(counts, usd, tokens)
+                counts["asked"] += 1
+                counts["failed"] += row.failure is not None
+                # a judgement's attempts whose tokens were not counted cost what was expected
                 lost = getattr(row, "lost", 0)
-                mine["usd"] += (row.cost_usd or 0.0) + lost * usd
-                mine["tokens"] += row.tokens_in + row.tokens_out + lost * tokens
+                counts["usd"] += (row.cost_usd or 0.0) + lost * usd
+                counts["tokens"] += row.tokens_in + row.tokens_out + lost * tokens
                 if row.estimated is not None:
-                    _count_estimate(mine, row, row.estimated, usd, tokens)
+                    _count_estimate(counts, row, row.estimated, usd, tokens)
                 else:
-                    mine["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
+                    counts["unpriced"] += row.cost_usd is None and row.tokens_in + row.tokens_out > 0
 
     def stop(self, name: str, message: str) -> None:
         """Stop an evaluator's requests; the first message is kept."""
         with self._state.change() as state:
-            mine = _counts(state, name)
-            mine["stopped"] = mine["stopped"] or message
+            counts = _counts(state, name)
+            counts["stopped"] = counts["stopped"] or message
 
     def stopped(self, name: str) -> str:
         """Return why an evaluator's requests were stopped; empty if they were not."""
@@ -192,19 +192,19 @@ def _counts(state: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _count_estimate(
-    mine: dict[str, Any], row: Counted, estimated: EstimatedTokens, usd: float, tokens: int
+    counts: dict[str, Any], row: Counted, estimated: EstimatedTokens, usd: float, tokens: int
 ) -> None:
     """Count an answer that its server did not: by the greater of what was reserved and its own estimate."""
     counted = row.tokens_in + row.tokens_out
-    mine["tokens"] += max(tokens, estimated.tokens_in + estimated.tokens_out) - counted
-    mine["usd"] += max(usd, estimated.usd or 0.0)
-    mine["estimated"] += 1
-    mine["unpriced"] += estimated.usd is None and not usd
+    counts["tokens"] += max(tokens, estimated.tokens_in + estimated.tokens_out) - counted
+    counts["usd"] += max(usd, estimated.usd or 0.0)
+    counts["estimated"] += 1
+    counts["unpriced"] += estimated.usd is None and not usd
 
 
-def _give_back(mine: dict[str, Any], usd: float, tokens: int) -> None:
-    mine["reserved_usd"] = max(0.0, mine["reserved_usd"] - usd)
-    mine["reserved_tokens"] = max(0, mine["reserved_tokens"] - tokens)
+def _give_back(counts: dict[str, Any], usd: float, tokens: int) -> None:
+    counts["reserved_usd"] = max(0.0, counts["reserved_usd"] - usd)
+    counts["reserved_tokens"] = max(0, counts["reserved_tokens"] - tokens)
 
 
 #: Capacity of a bucket, in seconds of its rate.

@@ -105,7 +105,7 @@ class Meter:
         try:
             self.spending.stop(self.name, message)
         except SetAside as problem:
-            # other processes cannot write there either, so each stops by itself
+            # other processes cannot write there either, so each stops on its own
             log.warning("%s: the stop cannot be written: %s", self.name, problem.message)
 
     def reserve(self, estimates: Sequence[Estimate]) -> Reservation | None:

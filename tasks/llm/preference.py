@@ -53,6 +53,6 @@ def _share(chances: dict[str, float], before: str, words: tuple[str, str]) -> fl
 
 
 def preference_in(answer: ChatAnswer) -> dict[str, Any]:
-    """Return what a judgement's details say of a preference: nothing without log probabilities."""
+    """Return the preference for a judgement's details; empty without log probabilities."""
     share = first_share(answer)
     return {} if share is None else {"p_first": round(share, 6)}

@@ -133,22 +133,22 @@ def known_digests() -> dict[str, str]:
 
 
 def is_as_printed(texts: Mapping[str, str], areas: Collection[str]) -> bool:
-    """Return whether changed prompts of some areas are all that a paper prints of these, word by word.
+    """Return whether the changed prompts of some areas are exactly those that a paper prints, word for word.
 
-    A text that a paper prints and that we have not seen whole may be any.
+    A printed text that we have not seen in full matches anything.
     """
     printed = {
         key: one
         for paper in _papers().values()
         for key, one in paper.prompts.items()
-        # of its steps one dimension's are printed
+        # the paper prints the steps of only one dimension
         if key.partition("/")[0] in areas and not key.startswith(STEPS)
     }
-    known = {key: one.digest for key, one in printed.items() if one.digest}
+    digests = {key: one.digest for key, one in printed.items() if one.digest}
     needed = {key for key, one in printed.items() if one.digest or one.row}
-    if not known or not needed <= set(texts) <= set(printed):
+    if not digests or not needed <= set(texts) <= set(printed):
         return False
-    return all(bare_digest(texts[key]) == digest for key, digest in known.items())
+    return all(bare_digest(texts[key]) == digest for key, digest in digests.items())
 
 
 def prompts_label(own: str | Path | None, areas: Collection[str]) -> str:
@@ -229,8 +229,8 @@ def _taken(paper: _Paper, text: str) -> Taken:
         text = text.replace(mark, "")
     found = {key: printed.find(text) for key, printed in paper.prompts.items()}
     texts = {key: one for key, one in found.items() if one is not None}
-    known = prompt_catalogue()
-    wrong = {key: known[key].mistakes(one) for key, one in texts.items() if key in known}
+    catalogue = prompt_catalogue()
+    wrong = {key: catalogue[key].mistakes(one) for key, one in texts.items() if key in catalogue}
     mistakes = {key: "; ".join(some) for key, some in wrong.items() if some}
     digests = known_digests()
     strange = [key for key, one in texts.items() if digests.get(key, "") not in ("", bare_digest(one))]

@@ -159,11 +159,11 @@ def check_prompts(own: str | Path) -> list[str]:
         If it is not a folder.
     """
     root = _folder(own)
-    known = prompt_catalogue()
-    areas = {STEPS, *(prompt.area for prompt in known.values())}
+    catalogue = prompt_catalogue()
+    areas = {STEPS, *(prompt.area for prompt in catalogue.values())}
     steps = {
         f"{STEPS}/{prompt.name}_{step}"
-        for prompt in known.values()
+        for prompt in catalogue.values()
         for step in _STEPS
         if prompt.area == "video-bench-criteria" and "describe" in prompt.sections
     }
@@ -176,10 +176,10 @@ def check_prompts(own: str | Path) -> list[str]:
             continue
         key = inner.with_suffix("").as_posix()
         described = inner.parent.as_posix() == DESCRIPTIONS and not difflib.get_close_matches(
-            key, known, n=1, cutoff=_NEAR_MISS
+            key, catalogue, n=1, cutoff=_NEAR_MISS
         )
-        if inner.suffix != _SUFFIX or (key not in known and key not in steps and not described):
-            hint = _hint(inner, [*known, *sorted(steps)], areas)
+        if inner.suffix != _SUFFIX or (key not in catalogue and key not in steps and not described):
+            hint = _hint(inner, [*catalogue, *sorted(steps)], areas)
             mistakes.append(f"{inner}: there is no such prompt{hint}")
             continue
         try:
@@ -188,7 +188,7 @@ def check_prompts(own: str | Path) -> list[str]:
             mistakes.append(str(problem).replace(str(path), str(inner)))
             continue
         # a whole text has no placeholders, and neither has a description
-        prompt = known.get(key) or known[f"{DESCRIPTIONS}/color"]
+        prompt = catalogue.get(key) or catalogue[f"{DESCRIPTIONS}/color"]
         mistakes += [f"{inner}: {mistake}" for mistake in prompt.mistakes(text)]
     return mistakes
 
@@ -217,8 +217,8 @@ def own_prompts(own: str | Path | None) -> dict[str, str]:
         path.relative_to(root).with_suffix("").as_posix(): _read(path)
         for path in sorted(root.glob(f"*/*{_SUFFIX}"))
     }
-    known = prompt_catalogue()
-    return {key: text for key, text in texts.items() if key not in known or text != _ours(key)}
+    catalogue = prompt_catalogue()
+    return {key: text for key, text in texts.items() if key not in catalogue or text != _ours(key)}
 
 
 def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
@@ -230,7 +230,7 @@ def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
 def filled(template: str, **values: str) -> str:
     """Return a template with its placeholders replaced, once: what is put in is not looked at again.
 
-    Other braces stay as they are, so that a template may hold JSON.
+    Other braces are left unchanged, so that a template may hold JSON.
 
     Examples
     --------
@@ -306,10 +306,10 @@ def _read(path: Path) -> str:
         raise UserInputError(f"{path}: it cannot be read: {why_unread(problem)}") from problem
 
 
-def _hint(inner: Path, known: Collection[str], areas: Collection[str]) -> str:
+def _hint(inner: Path, keys: Collection[str], areas: Collection[str]) -> str:
     if inner.suffix != _SUFFIX:
         return f": prompts are files AREA/NAME{_SUFFIX}"
     if inner.parent.as_posix() not in areas:
         return f": the areas are {', '.join(sorted(areas))}"
-    names = [key.partition("/")[2] for key in known if key.startswith(f"{inner.parent.as_posix()}/")]
+    names = [key.partition("/")[2] for key in keys if key.startswith(f"{inner.parent.as_posix()}/")]
     return f": {inner.parent} has {', '.join(names)}"

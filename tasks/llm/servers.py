@@ -249,7 +249,7 @@ class HttpStatus(OSError):
 
 def json_client(server: ChatServer) -> httpx2.Client:
     """Return a client for :func:`ask_json`; a proxy of the environment does not lead to near servers."""
-    # nobody closes the client
+    # the client is never closed
     return httpx2.Client(**client_options(server), limits=httpx2.Limits(max_keepalive_connections=0))
 
 
@@ -435,7 +435,7 @@ def _models_like(server: ChatServer) -> list[str]:
     return [*models, server.model]
 
 
-#: By provider: the library that it needs beside ours.
+#: By provider: the additional library that it needs.
 _LIBRARIES: Mapping[str, str] = {"anthropic": "anthropic", "google": "google.genai"}
 
 

@@ -23,7 +23,7 @@ class SharedState:
     Parameters
     ----------
     path
-        The file; the lock is on a second file beside it.
+        The file; the lock is on a second file next to it.
     """
 
     def __init__(self, path: Path) -> None:

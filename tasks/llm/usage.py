@@ -60,7 +60,7 @@ class Usage:
     reasoning_out
         Of `tokens_out`, those of the reasoning.
     lost
-        Number of attempts that may have been paid and whose tokens nobody counted: they timed out.
+        Number of attempts that may have been paid and whose tokens were not counted: they timed out.
     uncounted
         Number of answers whose server did not count their tokens, so that their cost is unknown.
     estimated_in, estimated_out
@@ -377,7 +377,7 @@ def _by_model(model: str, usages: Sequence[Usage]) -> list[tuple[str, Usage | Mo
 
 
 def estimated_cost(prices: Prices, model: str, *usages: Usage) -> dict[str, Any]:
-    """Return what a row's details say of a cost that is unknown: the estimate; empty if it is known."""
+    """Return the estimate of an unknown cost from a row's details; empty if it is known."""
     named = _by_model(model, usages)
     if not any(one.uncounted for _, one in named):
         return {}
@@ -462,11 +462,11 @@ class MeasuredTokens:
 
     @cached_property
     def _ratio_in(self) -> float:
-        known = [one for one in self.answers if one.tokens_in and one.expected_in]
-        expected = sum(one.expected_in for one in known)
-        return sum(one.tokens_in for one in known) / expected if expected else 1.0
+        measured = [one for one in self.answers if one.tokens_in and one.expected_in]
+        expected = sum(one.expected_in for one in measured)
+        return sum(one.tokens_in for one in measured) / expected if expected else 1.0
 
-    def says(self, what: str) -> str:
+    def describe(self, what: str) -> str:
         """Return a readable basis of an estimate; requires at least one answer.
 
         The percentage after ± is the half-width of the mean's 95 % interval, by the normal distribution.

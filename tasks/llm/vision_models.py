@@ -17,7 +17,7 @@ from storage_schemas.model import Frozen
 from tasks.llm.json_answers import AnswerForm
 
 #: Qwen3-VL enlarges images with fewer pixels (``shortest_edge`` in its preprocessor configuration).
-QWEN_LEAST_PIXELS = 65_536
+QWEN_MIN_PIXELS = 65_536
 #: Approximate tokens of the markers around a system message, a user message and the start of an answer.
 MARK_TOKENS = 15
 #: A shorter beginning of a request is in no provider's cache, in tokens (OpenAI; most models of Anthropic).
@@ -114,17 +114,17 @@ class VlmModel(Frozen):
         and Qwen.
     schema_tokens
         Tokens of the answer's JSON Schema if the server writes it into the prompt, as in OpenAI's published
-        message format (harmony); vLLM does not. Part of no key.
+        message format (harmony); vLLM does not. Not part of any key.
     thinking_tokens, description_tokens
         Tokens of the reasoning before an answer, and of a description that a text-based judge reads; assumed
         by estimates while the store has no answers to measure. They do not affect answers, so they are part
-        of no key.
+        of any key.
     answers
         ``tolerant``: an answer that holds exactly one JSON object with the wanted keys is understood, see
         :mod:`tasks.llm.json_answers`. ``strict``: it has to be that object and nothing else.
     logprobs
         Whether the server returns log probabilities of the answer's tokens, from which a judgement has the
-        probability of "first". They do not affect answers, so this is part of no key.
+        probability of "first". They do not affect answers, so this is part of any key.
     temperature, top_p, extra_body
         Sampling; `extra_body` is for fields that only some servers support.
     """
@@ -223,8 +223,8 @@ class VlmModel(Frozen):
             return math.ceil(min(squares, 1536) * 1.62)
         square = self.square_px or 32
         across, down = max(1, round(width / square)), max(1, round(height / square))
-        if self.square_px is None and across * down * 32**2 < QWEN_LEAST_PIXELS:
-            scale = math.sqrt(QWEN_LEAST_PIXELS / (width * height)) / 32
+        if self.square_px is None and across * down * 32**2 < QWEN_MIN_PIXELS:
+            scale = math.sqrt(QWEN_MIN_PIXELS / (width * height)) / 32
             across, down = math.ceil(width * scale), math.ceil(height * scale)
         return across * down + 2
 

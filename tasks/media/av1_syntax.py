@@ -1,9 +1,9 @@
-"""The part of AV1's syntax (bitstream specification, 5.5 and 5.9) that tells on which packets others depend.
+"""The part of AV1's syntax (bitstream specification, 5.5 and 5.9) that shows which packets depend on which.
 
 Between frames AV1 keeps everything in eight reference slots: pixels, motion vectors, probabilities, the map
 of the segmentation, the loop filter's deltas, film grain. A frame is decoded from the slots that its header
-names, and a shown key frame refreshes all of them. So each frame can be left out, of packets with several
-frames too, that no wanted frame is decoded from, directly or through others.
+names, and a shown key frame refreshes all of them. So a frame can be omitted, also from a packet with
+several, if no wanted frame depends on it, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Av1Reader:
         self._count = self._frames = 0  # pictures and frames since the key frame
 
     def read(self, data: memoryview) -> CodedPicture:
-        """Return what the packet says of its picture."""
+        """Return the picture's information from the packet."""
         frames: list[Av1Frame] = []
         needs: list[tuple[int, ...]] = []
         has_header = False

@@ -1,4 +1,4 @@
-"""What the syntaxes of all codecs share: bits, and what a packet's headers say of its picture."""
+"""What the syntaxes of all codecs share: bits, and a picture's information in the headers of its packet."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class PictureReader(Protocol):
     leading: bool
 
     def read(self, data: memoryview) -> CodedPicture:
-        """Return what the packet says of its picture.
+        """Return the picture's information from the packet.
 
         Raises
         ------

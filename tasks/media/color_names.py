@@ -109,7 +109,7 @@ def named_colours(words: str) -> frozenset[str]:
 def field_colours(words: str) -> frozenset[str]:
     """Return the palette colours named by the text of a colour field: {"red"} for "wine".
 
-    "Sky blue" is blue and "wine red" is red: the name of a thing counts only without a colour word beside it.
+    "Sky blue" is blue and "wine red" is red: a thing counts only without a colour word next to it.
     """
     return _colours_in(words, SYNONYMS) or _colours_in(words, _FIELD_WORDS)
 

@@ -29,7 +29,7 @@ from tasks.media.source_file import OpenVideo, open_video
 
 Mode = Literal["packet_plan", "filter_graph"]
 
-#: Seconds without a picture from which on the recording is taken to lack some: recorders of cameras, browsers
+#: Minimum seconds without a picture after which some are assumed missing: recorders of cameras, browsers
 #: and slides give one more often.
 MAX_GAP_S = 60
 #: Frames that a thread decodes at least before it takes the next part of the video.
@@ -71,7 +71,7 @@ class FrameSampler:
     mode
         ``auto`` skips packets where this is proved to be safe; ``full`` decodes everything.
     damaged
-        What is done with a damaged file; see :func:`tasks.media.source_file.open_video`.
+        How a damaged file is handled; see :func:`tasks.media.source_file.open_video`.
     threads
         Threads that decode with a packet plan, each its own parts between closed groups of pictures; the
         frames are the same. The caller's thread, which takes them, is not counted.

@@ -17,7 +17,7 @@ _TO_ESCAPE = re.compile(rb"\0\0(?=[\0-\3]|\Z)")
 
 @dataclass(frozen=True)
 class _Pps:
-    """The fields of a picture parameter set that tell which fields a slice header has."""
+    """The fields of a picture parameter set that determine which fields a slice header has."""
 
     cabac: bool
     bottom_delta: bool

@@ -1,4 +1,4 @@
-"""The part of H.264's syntax (ITU-T H.264, 7.3) that tells which pictures others may refer to."""
+"""The part of H.264's syntax (ITU-T H.264, 7.3) that shows which pictures others may refer to."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ class H264Reader:
         self._reference = 0  # the last reference picture since then, which stands for all before it
 
     def read(self, data: memoryview) -> CodedPicture:
-        """Return what the packet says of its picture."""
+        """Return the picture's information from the packet."""
         size_bytes = self._avcc.length_size
         position, end = 0, len(data)
         picture = None

@@ -1,4 +1,4 @@
-"""The part of H.265's syntax (ITU-T H.265, 7.3) that tells which pictures others may refer to."""
+"""The part of H.265's syntax (ITU-T H.265, 7.3) that shows which pictures others may refer to."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ class HevcReader:
         self._anchor = self._anchor_poc = 0  # see `_counted_from`
 
     def read(self, data: memoryview) -> CodedPicture:
-        """Return what the packet says of its picture."""
+        """Return the picture's information from the packet."""
         size_bytes = self._hvcc.length_size
         position, end = 0, len(data)
         picture: _Picture | None = None
@@ -440,7 +440,7 @@ class HevcReader:
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """What the first slice says of its picture.
+    """The picture's information in its first slice.
 
     ``referred`` are the pictures that its slices may refer to, and ``listed`` those that are in the first
     slice's lists; ``others`` are needed besides.

@@ -41,7 +41,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
         for packet in video.packets():
             if partial is not None and video.damaged == "truncate":  # not the last one: it counts
                 yield partial
-            # A container marks packets beside a gap, whole ones too: whether it hurts, the decoder tells.
+            # a container also marks complete packets next to a gap: only the decoder can judge them
             partial, packet.is_corrupt = packet if packet.is_corrupt else None, False
             if clock:
                 clock.correct(packet)
@@ -128,7 +128,7 @@ def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iter
     """Decode; damage before the first image is a late key frame, after it the video's rule applies.
 
     A picture of H.265 in whose memory one is missing is left out without a word, as by the command, unless it
-    is asked for; then it is marked as damaged. A plan leaves out pictures that stay in memory for nothing.
+    is asked for; then it is marked as damaged. A plan omits pictures that stay in memory unnecessarily.
 
     ``planned``: the file is known not to be cut off, and to lack no picture that another refers to.
     """

@@ -94,7 +94,7 @@ class Scaler:
         Display matrix of the video's first frame, which counts for all: a message in the stream need not be
         repeated with each picture.
     crop
-        What the container says is not to be shown of each picture.
+        Margins of each picture that the container hides.
     """
 
     def __init__(

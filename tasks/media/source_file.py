@@ -249,11 +249,11 @@ class OpenVideo:
     may_jump
         Whether the container's clock may jump, as in MPEG-TS.
     damaged
-        What is done with damage.
+        How damage is handled.
     cut_off
         Whether the file is shorter than it says, or decoding found that its last picture is not whole.
     damage
-        The damage met so far, by the rule that let it pass.
+        Tolerated damage so far, by rule.
     cut_at
         Time stamp of the picture that was not whole, if the file ends in it and is used up to there.
     """
@@ -271,7 +271,7 @@ class OpenVideo:
 
     @property
     def crop(self) -> Crop | None:
-        """What the container says is not to be shown of each picture."""
+        """Margins of each picture that the container hides."""
         if "matroska" in self.container.format.name:
             return matroska_crop(self.path, self.container.streams.video.index(self.stream))
         return clean_aperture(self.path, self.stream.id) if looks_like_mp4(self.path) else None
@@ -288,7 +288,7 @@ class OpenVideo:
         Raises
         ------
         SetAside
-            The container's data is damaged (undecodable video), unless the rule lets it pass; or encrypted.
+            The container's data is damaged (undecodable video), unless the rule tolerates it; or encrypted.
         """
         try:
             for packet in self.container.demux(self.stream):
@@ -391,7 +391,7 @@ def _choose_stream(path: Path, container: InputContainer) -> VideoStream:
         key=lambda s: (
             s.codec_context.width * s.codec_context.height
             + (5_000_000 if s.disposition & av.stream.Disposition.default else 0),
-            s.frames != 1,  # the still picture beside an animation (AVIF)
+            s.frames != 1,  # the still picture of an animation (AVIF)
         ),
     )
 

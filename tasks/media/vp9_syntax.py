@@ -92,7 +92,7 @@ class Vp9Reader:
         self._count = 0
 
     def read(self, data: memoryview) -> CodedPicture:
-        """Return what the packet says of its picture."""
+        """Return the picture's information from the packet."""
         frames = []
         position = 0
         for size in frame_sizes(data):

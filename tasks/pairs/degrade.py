@@ -351,19 +351,19 @@ def low_checksum(
     store: Store,
     source_digests: Sequence[int],
     segments: Sequence[Segment],
-    known: Mapping[str | None, Sequence[int]] = MappingProxyType({}),
+    stored: Mapping[str | None, Sequence[int]] = MappingProxyType({}),
 ) -> str:
     """Return the checksum of the low-quality side, computed from its frames' checksums in order.
 
     Parameters
     ----------
-    known
+    stored
         Checksums of frames by the id of their degraded clip; those of others are read.
     """
     digests: list[int] = []
     for segment in segments:
         if segment.degraded_clip is not None:
-            clip = known.get(segment.degraded_clip)
+            clip = stored.get(segment.degraded_clip)
             if not clip:
                 clip = FrameReader(clip_path(store, segment.degraded_clip)).digests.tolist()
             digests += clip

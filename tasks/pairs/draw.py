@@ -112,7 +112,7 @@ def draw_pair(
 
 
 def draw_control(facts: SourceFacts, recipe: Recipe, beside: PairJob, models: Models) -> PairJob:
-    """Draw the clips of the control beside a main pair and return its job.
+    """Draw the clips of a main pair's control and return its job.
 
     The clips of the pair's draw that the control accepts come first, in its order, so that both change the
     same clips where both can.
@@ -226,7 +226,7 @@ def source_jobs(
 def control_jobs(
     facts: SourceFacts, recipe: Recipe, models: Models, jobs: Sequence[PairJob]
 ) -> tuple[list[PairJob], dict[str, SetAside]]:
-    """Return the controls beside the main pairs of `jobs`, and a reason for each aspect without one."""
+    """Return the controls of the main pairs of `jobs`, and a reason for each aspect without one."""
     controls = []
     reasons: dict[str, SetAside] = {}
     for job in jobs:
@@ -239,7 +239,7 @@ def control_jobs(
 
 
 def length_jobs(facts: SourceFacts, recipe: Recipe, models: Models, jobs: Sequence[PairJob]) -> list[PairJob]:
-    """Return the excerpts beside the main pairs of `jobs`, all around the same clips of the pair's draw.
+    """Return the excerpts of the main pairs of `jobs`, all around the same clips of the pair's draw.
 
     Those for which a source has no room are omitted, as are further severity points. Of several shares for
     which its clips give the same excerpt, there is the one that is nearest to what it has.

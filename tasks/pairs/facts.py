@@ -88,7 +88,7 @@ def source_within(source: Source, timeline: Timeline, recipe: Recipe) -> Source:
     SetAside
         `clip_past_end` if a clip ends after a whole video, or the first one after a damaged one.
     """
-    # of a prediction, decoding may still find that the file ends early
+    # after a prediction, decoding may still find that the file ends early
     may_end_early = timeline.damage or (recipe.damaged != "refuse" and not timeline.exact)
     clips = clips_before(source.clips, timeline.duration_s) if may_end_early else ()
     try:

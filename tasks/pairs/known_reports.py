@@ -60,10 +60,10 @@ class KnownReports:
 
     def find(self, source: Source) -> SourceReport | None:
         """Return the report on a source, with what the store holds now; None if there is none."""
-        known = self._known.get(source.id)
-        if known is None or known[0] != self._stamp(source, known[1]):
+        stored = self._known.get(source.id)
+        if stored is None or stored[0] != self._stamp(source, stored[1]):
             return None
-        report = known[1]
+        report = stored[1]
         if not report.exact and self._store.has(TIMELINE, timeline_id(source, self._recipe)):
             # another build stored the timeline between the inspection and the stamp
             return None
@@ -97,12 +97,12 @@ class KnownReports:
         for source in sources:
             report = reports.get(source.id)
             if report is not None:
-                known = self._known.get(source.id)
+                stored = self._known.get(source.id)
                 # a stamp costs more than a comparison
-                same = known is not None and known[1] == report
+                same = stored is not None and stored[1] == report
                 yield (
                     source.id,
-                    known if known is not None and same else (self._stamp(source, report), report),
+                    stored if stored is not None and same else (self._stamp(source, report), report),
                 )
 
     def _stamp(self, source: Source, report: SourceReport) -> str:

@@ -159,10 +159,10 @@ def verify_stage(work: BuildWork, source: Source, aspects: tuple[str, ...]) -> S
         store, models = work.open()
         facts = source_facts(store, source, work.recipe, work.servers)
         jobs = _jobs(facts, work, models, aspects)
-        there = [job for job in jobs if store.has(PAIR, job.pair_id)]
-        failed = verify_pairs(store, [job.pair_id for job in there])
+        finished = [job for job in jobs if store.has(PAIR, job.pair_id)]
+        failed = verify_pairs(store, [job.pair_id for job in finished])
         rows = tuple(
-            _pair_row(source, job, "verify", failed[job.pair_id]) for job in there if job.pair_id in failed
+            _pair_row(source, job, "verify", failed[job.pair_id]) for job in finished if job.pair_id in failed
         )
         return StageResult(source.id, "verify", report(store, source, work, models, _all(work)), rows)
 

@@ -96,7 +96,7 @@ def verify_pairs(
 def _discard_damaged(store: Store, record: PairRecord) -> bool:
     """Discard what is damaged of that which a pair shows, and the pair with it; return whether anything was.
 
-    The next build makes it again. What is as it was made stays, since it would come out the same.
+    The next build makes it again. Intact parts stay, since they would be identical.
     """
     clips = [(DEGRADED_CLIP, s.degraded_clip) for s in record.segments if s.degraded_clip is not None]
     damaged = []
@@ -110,7 +110,7 @@ def _discard_damaged(store: Store, record: PairRecord) -> bool:
 
 
 def _source_check(store: Store, frames_id: str) -> SourceCheck | str:
-    """Read the frames of a source; return what is wrong if they are there, but are not a frame array."""
+    """Read the frames of a source; return the problem if they exist but are not a frame array."""
     try:
         return SourceCheck.read(store, frames_id)
     except StoreError as problem:
@@ -217,11 +217,11 @@ def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[
     Source frames without a segment belong to removed clips.
     """
     record = rebased_record(record)
-    there = sorted(record.segments, key=lambda s: s.first_frame)
+    segments = sorted(record.segments, key=lambda s: s.first_frame)
     source_units: list[Segment] = []
     removed: list[int] = []
     start = 0
-    for first, segment in [*((s.first_frame, s) for s in there), (record.high_frames, None)]:
+    for first, segment in [*((s.first_frame, s) for s in segments), (record.high_frames, None)]:
         if first > start:
             removed.append(-1 - len(removed))
             hole = Segment(kind="source", clip=removed[-1], first_frame=start, frame_count=first - start)
@@ -229,7 +229,7 @@ def expected_intervals(record: PairRecord) -> tuple[tuple[Interval, ...], tuple[
         if segment is not None:
             source_units.append(segment)
             start = first + segment.frame_count
-    present = {segment.clip for segment in there}
+    present = {segment.clip for segment in segments}
     whole = present - _trimmed(record)
     drawn = [clip for clip in record.drawn_clips if clip in whole]
     return degraded_intervals(source_units, record.segments, [*drawn, *removed], record.fps)

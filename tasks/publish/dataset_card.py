@@ -29,7 +29,7 @@ _VOTES: Mapping[str, Sequence[str]] = {
     "votes": (
         "- `votes`: people's answers on these pairs: `preferred` before the aspect was named, then `rating`",
         "  of the damage (A clear in every degraded clip, B weak or not in all, C not there). `worker` is a",
-        "  number that identifies nobody; `first` is the side on the left; times are seconds.",
+        "  number that identifies no one; `first` is the side on the left; times are seconds.",
     ),
 }
 

@@ -192,7 +192,7 @@ def export_release(
     left_out = [folder.row for folder in folders.values() if folder.hidden]
     records = {folder.row.source_id: release.pairs(source_id=folder.row.source_id) for folder in passed}
     owned = OwnedFolder(target, LIST_NAME)
-    # no card while the tables do not match the videos, so that nobody takes the folder for a dataset
+    # no card while the tables do not match the videos, so that the folder is not mistaken for a dataset
     (target / "README.md").unlink(missing_ok=True)
     videos = [name for folder in passed for name in _video_names(folder, records[folder.row.source_id])]
     owned.announce(videos)

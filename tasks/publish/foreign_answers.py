@@ -33,7 +33,7 @@ from tasks.statistics.trials import BOTH_ORDERS
 #: Most bytes that are read of a part of a log; without pictures, 8,000 rows have about 10 million.
 MAX_PART_BYTES = 256_000_000
 _ZSTANDARD = 93
-#: What a file of another kind, or a damaged one, leads to.
+#: Errors of a file of another kind, or of a damaged one.
 _NOT_SUCH_A_FILE = (ValueError, TypeError, KeyError, AttributeError, csv.Error, zipfile.BadZipFile)
 _TOKENS_IN = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
 _CHOICES: tuple[str, ...] = get_args(Choice)
@@ -63,7 +63,7 @@ class ForeignRow:
 
 @dataclass
 class ForeignAnswers:
-    """What a file holds; `model` is as the file names it, `problems` are rows that cannot be used."""
+    """Content of a file; `model` is named as in the file, `problems` are rows that cannot be used."""
 
     kind: str
     model: str = ""

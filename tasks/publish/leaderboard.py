@@ -117,8 +117,9 @@ def _ranked(release: Release, checked: Sequence[Checked], kind: IntervalKind) ->
 
 def _ranks(accuracies: Sequence[float | None]) -> list[int | None]:
     """Return ranks from 1; equal values share the better one, and what has no value has no rank."""
-    known = [round(one, 12) for one in accuracies if one is not None]
-    return [None if one is None else 1 + sum(other > round(one, 12) for other in known) for one in accuracies]
+    rounded = [None if one is None else round(one, 12) for one in accuracies]
+    values = [one for one in rounded if one is not None]
+    return [None if one is None else 1 + sum(other > one for other in values) for one in rounded]
 
 
 def _mean(gathered: JudgedRelease, aspects: Sequence[str]) -> MacroMean | None:

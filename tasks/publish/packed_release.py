@@ -170,7 +170,7 @@ def _artifacts(release: Release, row: SourceRow) -> Iterator[tuple[str, str]]:
 
 
 def _portable(manifest: Manifest) -> bytes:
-    """Return a manifest without what tells of the machine, as it is stored."""
+    """Return a manifest, as stored, without details of the machine."""
     portable = manifest.model_copy(update={"provenance": without_place(manifest.provenance)})
     return with_checksum(portable.model_dump_json(indent=1))
 
@@ -235,12 +235,12 @@ def _packed(folder: Path, name: str, artifacts: Sequence[tuple[str, str]]) -> Pa
 def _portable_version(release: Release, folder: Path) -> None:
     """Write a version's files without paths and machines into `folder`, with its manifest."""
     sources = [row.model_copy(update={"video": Path(row.video).name}) for row in release.sources()]
-    known = {row.source_id for row in sources}
+    source_ids = {row.source_id for row in sources}
     # of other sources not even the names leave the store
     set_aside = [
         row.model_copy(update={"location": "", "message": _without_path(row)})
         for row in release.set_aside()
-        if row.source_id in known
+        if row.source_id in source_ids
     ]
     degraded = {
         row.degraded_clip: row.model_copy(update={"provenance": without_place(row.provenance)})
@@ -318,11 +318,11 @@ class Unpacking:
         packed, store = self.packed, self.store
         for number in release_versions(store, packed.release):
             here = read_manifest(store.versions(packed.release) / str(number)).content_checksum
-            there = {**packed.earlier, packed.version: packed.content_checksum}.get(number)
-            if there not in (None, here):
+            checksum = {**packed.earlier, packed.version: packed.content_checksum}.get(number)
+            if checksum not in (None, here):
                 raise UserInputError(
                     f"{store.root} has another version {number} of release {packed.release} (checksum "
-                    f"{here[:16]}, that of {self.origin} is {str(there)[:16]}): choose another store with "
+                    f"{here[:16]}, that of {self.origin} is {str(checksum)[:16]}): choose another store with "
                     "--store"
                 )
 

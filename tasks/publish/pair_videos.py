@@ -376,7 +376,7 @@ def _comment(path: Path) -> str | None:
 
 @contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`, and rename it to `path` on success."""
+    """Yield a temporary name next to `path`, and rename it to `path` on success."""
     refuse_special_target(path)
     with storage_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)

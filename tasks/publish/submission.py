@@ -335,10 +335,10 @@ def _problems(submission: Submission, release: Release) -> Iterator[str]:
             f"{release.name}, version {release.version} ({release.manifest.content_checksum[:12]})"
         )
         return
-    known = {record.pair_id for record in release.pairs()}
-    foreign = sorted({answer.pair_id for answer in submission.answers} - known)
+    pair_ids = {record.pair_id for record in release.pairs()}
+    foreign = sorted({answer.pair_id for answer in submission.answers} - pair_ids)
     yield from _first_of(foreign, "pair {} is not in the release")
-    yield from _first_of(_wrong_orders(submission, known - set(foreign)), "{}")
+    yield from _first_of(_wrong_orders(submission, pair_ids - set(foreign)), "{}")
     wrong = (
         f"pair {answer.pair_id[:16]}, {answer.order}: {why}"
         for answer in submission.answers
@@ -351,19 +351,19 @@ def _first_of(problems: Iterable[str], words: str) -> Iterator[str]:
     yield from first_lines([words.format(one) for one in problems], MAX_LISTED)
 
 
-def _wrong_orders(submission: Submission, known: set[str]) -> Iterator[str]:
+def _wrong_orders(submission: Submission, pair_ids: set[str]) -> Iterator[str]:
     """Yield each pair that was not judged exactly once in each stated order and repeat."""
     orders_of: dict[tuple[str, int], list[str]] = defaultdict(list)
     for answer in submission.answers:
         orders_of[answer.pair_id, answer.repeat].append(answer.order)
     allowed = [sorted(orders) for orders in ASKED[submission.orders]]
     wanted = " or ".join(" and ".join(orders) for orders in allowed)
-    for pair_id in sorted(known):
+    for pair_id in sorted(pair_ids):
         for repeat in range(submission.repeats):
             orders = sorted(orders_of.get((pair_id, repeat), []))
             if orders not in allowed:
-                there = " and ".join(orders) or "nothing"
-                yield f"pair {pair_id[:16]}, repeat {repeat}: {there} in place of {wanted}, each once"
+                orders_given = " and ".join(orders) or "nothing"
+                yield f"pair {pair_id[:16]}, repeat {repeat}: {orders_given} in place of {wanted}, each once"
     if any(repeat >= submission.repeats for _, repeat in orders_of):
         yield f"there are more repeats than the stated {submission.repeats}"
 

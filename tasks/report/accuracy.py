@@ -16,7 +16,7 @@ Mark = Literal["", "best", "second"]
 IntervalKind = Literal["clustered", "wilson", "paper"]
 INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 DEFAULT_INTERVAL: IntervalKind = "clustered"
-#: Number of sources from which on the best is marked: from fewer, it may be best by chance.
+#: Minimum number of sources for marking the best: from fewer, it may be best by chance.
 MIN_SOURCES = 10
 #: The row in which all answers weigh the same, and the one in which all aspects do.
 POOLED, MEAN = "all pairs", "mean of aspects"
@@ -150,8 +150,8 @@ def marks_of(
     """Mark the best value, and the second best.
 
     The best has an interval above those of all others, and `MIN_SOURCES` sources; the second has one above
-    those of all but the best. So nothing is marked among fewer than two values, or where nobody is clearly
-    best: the mark would say nothing.
+    those of all but the best. So nothing is marked among fewer than two values, or where none is clearly
+    best: the mark would mean nothing.
 
     Parameters
     ----------

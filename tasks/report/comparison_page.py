@@ -46,7 +46,7 @@ class AspectComparison:
     p_holm
         Corrected over the aspects; not for all aspects together. None without common pairs.
     pairs_for_seen
-        Number of pairs that would show the difference that was seen; None if there is none.
+        Number of pairs needed to detect the observed difference; None if there is none.
     pairs_for_asked
         Number of pairs that would show the difference that was asked for; None if the two differ more rarely.
     """
@@ -118,8 +118,8 @@ def _who(gathered: JudgedPairs, name: str) -> Who:
     several = [shown for who, shown in gathered.names.items() if who[0] == name]
     if several:
         raise UserInputError(f"{name} judged with several settings, name one of: {', '.join(several)}")
-    known = list(gathered.names.values())
-    near = suggestion(name, known, "judged by")
+    names = list(gathered.names.values())
+    near = suggestion(name, names, "judged by")
     raise UserInputError(f"{name} has not judged these pairs: {near}")
 
 

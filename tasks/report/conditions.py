@@ -42,7 +42,7 @@ class Condition:
 
 
 def conditions_of(gathered: JudgedRelease, who: Who, system: str) -> list[Condition]:
-    """Return the conditions of SLVMEval's accuracies, beside those of an evaluator here.
+    """Return the conditions of SLVMEval's accuracies, next to those of an evaluator here.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Hits, false alarms, sensitivity and bias beside what trivial numbers reach on the same pairs."""
+"""Hits, false alarms, sensitivity and bias next to what trivial numbers reach on the same pairs."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class PairLine:
     duration_s
         None if it is unknown.
     right, wrong, undecided
-        Names of the evaluators that are so.
+        Names of the evaluators with that answer.
     """
 
     slug: str
@@ -77,7 +77,7 @@ class ShownAnswer:
     """One answer as a page shows it; `state` is ``right``, ``wrong``, ``undecided`` or ``failed``."""
 
     order: str
-    says: str
+    answer: str
     state: str
     scores: str
     numbers: tuple[tuple[str, str], ...]
@@ -299,7 +299,7 @@ def _answer(row: Judgement, hidden: bool) -> ShownAnswer:
     state = {"high": "right", "low": "wrong", "tie": "undecided"}
     return ShownAnswer(
         order=_ORDERS[row.order] + (f", repeat {row.repeat + 1}" if row.repeat else ""),
-        says=_says(row),
+        answer=_says(row),
         state="failed" if row.preferred is None else state[row.preferred],
         scores=scores,
         numbers=tuple((name, value) for name, value in numbers if value),

@@ -173,7 +173,7 @@ def duration_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
                 }
             )
             bins += [{**head, **_bin(one)} for one in edged_bins(some, edges, gathered.ties)]
-    known = any(row["rho_pairs"] is not None for row in correlations)
+    has_pairs = any(row["rho_pairs"] is not None for row in correlations)
     several = len({row["low_s"] for row in bins if row["aspect"] == ALL}) > 1
     return (
         Table(
@@ -189,11 +189,11 @@ def duration_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
                 Column("rho_pairs", "ρ over pairs", "number"),
                 Column("p_pairs", "p", "p"),
             ),
-            tuple(correlations) if known else (),
+            tuple(correlations) if has_pairs else (),
             "Spearman's ρ, two-sided p. Bins of 100 s, as used for drawing pairs; each counts the same, "
             "however few pairs it has. Over pairs every pair counts the same. A dash means that all "
             "accuracies or durations are equal.",
-            "" if known else "There are too few pairs, or their durations or all answers are equal.",
+            "" if has_pairs else "There are too few pairs, or their durations or all answers are equal.",
         ),
         Table(
             "accuracy-by-duration",

@@ -189,14 +189,14 @@ def _wordings(table: Table, evaluators: Sequence[str]) -> Canvas:
     cells = {(row["aspect"], row["evaluator"]): row for row in table.rows}
     aspects = list(dict.fromkeys(aspect for aspect, _ in cells))
     judges = list(dict.fromkeys(name for _, name in cells))
-    known = [*evaluators, *(name for name in judges if name not in evaluators)]
+    names = [*evaluators, *(name for name in judges if name not in evaluators)]
     canvas, blocks = _rows_by_aspect(aspects, judges)
     for index, (aspect, (axes, first)) in enumerate(blocks.items()):
         for number, name in enumerate(judges):
             one = cells.get((aspect, name))
             if one is None:
                 continue
-            style, row = _style(known, name), first + number
+            style, row = _style(names, name), first + number
             for ends, (width, _) in zip(("least most", "low high"), _WORDING_LINES, strict=True):
                 low, high = (one[end] for end in ends.split())
                 if low is not None:
@@ -204,7 +204,7 @@ def _wordings(table: Table, evaluators: Sequence[str]) -> Canvas:
             dot = f"mean-{index}-{number}"
             axes.plot([one["mean"]], [row], linestyle="none", clip_on=False, gid=dot, **style)
     lines = [({"color": QUIET, "linewidth": width}, label) for width, label in _WORDING_LINES]
-    _name_rows(canvas, judges, known, lines)
+    _name_rows(canvas, judges, names, lines)
     return canvas
 
 
@@ -226,7 +226,7 @@ def _wording_variance(table: Table, _evaluators: Sequence[str]) -> Canvas:
 
 
 def _protocols(table: Table, _evaluators: Sequence[str]) -> Canvas:
-    """People by protocol: whom they preferred, with its interval, beside how they rated the damage."""
+    """People by protocol: what they preferred, with its interval, and how they rated the damage."""
     rows, tall = table.rows, 0.44
     height = tall * len(rows) + 0.68
     # as wide as a phone

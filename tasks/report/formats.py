@@ -235,7 +235,7 @@ def render(template: str, data: Mapping[str, Any], script: str = "") -> bytes:
     data
         The template's variables.
     script
-        Name of the only script that the page may run beside the frame's; scripts in the data never run.
+        Name of the only script that the page may run besides the frame's; scripts in the data never run.
     """
     scripts = [frame_asset(SCRIPT), *([_asset(script)] if script else [])]
     allowed = " ".join(

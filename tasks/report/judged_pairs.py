@@ -14,7 +14,7 @@ from tasks.statistics.trials import DEFAULT_TIES, FailurePolicy, TiePolicy, Tria
 
 #: Length of the settings checksum that distinguishes two settings of one evaluator.
 _SETTINGS = 6
-#: What a failed request counts, in words.
+#: How a failed request counts, in words.
 FAILURE_WORDS: Mapping[FailurePolicy, str] = {
     "ignored": "neither as right nor as wrong",
     "half": "half a point",
@@ -73,12 +73,12 @@ class JudgedPairs(ABC):
 
 @dataclass(frozen=True)
 class Asides:
-    """Judgements that no accuracy contains: of probes, and of evaluators in other wordings.
+    """Judgements excluded from all accuracies: of probes, and of evaluators in other wordings.
 
     Parameters
     ----------
     own
-        The other judgements: of evaluators as they are.
+        The other judgements: of unmodified evaluators.
     rows
         Those of some evaluators, see :meth:`of`.
     """
@@ -130,22 +130,22 @@ def rows_of(
     Parameters
     ----------
     what, advice
-        What was judged, and what to do if nobody did, for messages.
+        What was judged, and what to do without judgements, for messages.
 
     Raises
     ------
     UserInputError
         If there is no row, or an evaluator is named that has none.
     """
-    known = sorted({row.evaluator for row in judgements})
+    names = sorted({row.evaluator for row in judgements})
     for name in evaluators:
-        if name not in known:
+        if name not in names:
             raise UserInputError(
-                f"no judgement of {what} is from {name!r}: there are {', '.join(known) or 'none'}"
+                f"no judgement of {what} is from {name!r}: there are {', '.join(names) or 'none'}"
             )
     rows = tuple(row for row in judgements if not evaluators or row.evaluator in evaluators)
     if not rows:
-        raise UserInputError(f"nobody has judged {what}: {advice}")
+        raise UserInputError(f"no judgements yet for {what}: {advice}")
     return rows
 
 

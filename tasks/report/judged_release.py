@@ -40,7 +40,7 @@ class JudgedRelease(JudgedPairs):
     clip_levels
         Numbers of degraded clips that the recipe names.
     people
-        People's votes on the release; None if nobody voted.
+        People's votes on the release; None if there are none.
     control_trials
         Those on controls, which no accuracy contains.
     length_trials
@@ -65,8 +65,8 @@ class JudgedRelease(JudgedPairs):
     def aspects(self) -> list[str]:
         """The aspects that were judged, in the recipe's order."""
         judged = {trial.pair.aspect for trial in self.all_trials}
-        known = [aspect for aspect in self.release.recipe.get("aspects", {}) if aspect in judged]
-        return known + sorted(judged - set(known))
+        ordered = [aspect for aspect in self.release.recipe.get("aspects", {}) if aspect in judged]
+        return ordered + sorted(judged - set(ordered))
 
     def is_main(self, record: PairRecord) -> bool:
         """Return whether accuracies are of a pair."""
@@ -89,19 +89,19 @@ def load_judged_release(
     evaluators
         Names of the evaluators to include; all by default.
     kept
-        Whether a pair passed the filter, by its id; pairs not in it were shown to nobody.
+        Whether a pair passed the filter, by its id; pairs not in it were not shown.
     judgements
         Rows to use instead of the store's.
     people
         People's votes: they become the evaluator `human`, and determine the kept pairs unless `kept` is
         given.
     failures
-        What a request without an answer counts.
+        Points for a request without an answer.
 
     Raises
     ------
     UserInputError
-        If nobody judged a pair of it, or an evaluator is named that did not.
+        If it has no judgements, or none from a named evaluator.
     """
     records = release.pairs()
     if kept is None:

@@ -28,8 +28,8 @@ from tasks.statistics.juries import (
 from tasks.statistics.trials import Trial, grouped
 from tasks.votes.release_votes import PEOPLE
 
-#: A report has juries from this number of members on, and the best ones up to the last size.
-MIN_MEMBERS, DEFAULT_MOST_MEMBERS = 3, 5
+#: Minimum size of a report's juries, and maximum size of its best juries.
+MIN_MEMBERS, DEFAULT_MAX_MEMBERS = 3, 5
 
 Rows = list[dict[str, Any]]
 Trials = Mapping[str, Sequence[Trial]]
@@ -38,7 +38,7 @@ Trials = Mapping[str, Sequence[Trial]]
 def report_juries(gathered: JudgedPairs) -> tuple[Table, ...]:
     """Return the tables on the jury of all evaluators that answered enough; none for fewer than three.
 
-    People are left out, because their answers tell which pairs count.
+    People are left out, because their answers decide which pairs count.
     """
     pairs = len({trial.pair for trial in gathered.trials})
     members = {
@@ -70,7 +70,7 @@ def chosen_members(gathered: JudgedPairs, names: Sequence[str]) -> Trials:
 
 
 def jury_tables(
-    gathered: JudgedPairs, members: Trials, most: int = DEFAULT_MOST_MEMBERS, price: float | None = None
+    gathered: JudgedPairs, members: Trials, most: int = DEFAULT_MAX_MEMBERS, price: float | None = None
 ) -> tuple[Table, Table, Table]:
     """Return the accuracies of juries, the weights of members, and how alike their errors are.
 
@@ -97,9 +97,9 @@ def _costs(gathered: JudgedPairs) -> dict[str, float | None]:
     costs: dict[str, float | None] = {}
     for who, rows in grouped(gathered.rows, lambda row: (row.evaluator, row.settings)).items():
         paid = [row.cost_usd for row in rows]
-        known = [one for one in paid if one is not None]
+        priced = [one for one in paid if one is not None]
         pairs = len({row.pair_id for row in rows})
-        costs[gathered.names[who]] = sum(known) / pairs if len(known) == len(paid) else None
+        costs[gathered.names[who]] = sum(priced) / pairs if len(priced) == len(paid) else None
     return costs
 
 

@@ -27,16 +27,16 @@ def length_tables(gathered: JudgedRelease) -> tuple[Table, Table]:
     rows: list[dict[str, Any]] = []
     changes: list[dict[str, Any]] = []
     judged = {trial.pair.aspect for trial in gathered.length_trials}
-    known = [aspect for aspect in gathered.release.recipe.get("aspects", {}) if aspect in judged]
-    for aspect in (*known, *([ALL] if len(known) > 1 else [])):
+    ordered = [aspect for aspect in gathered.release.recipe.get("aspects", {}) if aspect in judged]
+    for aspect in (*ordered, *([ALL] if len(ordered) > 1 else [])):
         trials = [one for one in gathered.length_trials if aspect in (ALL, one.pair.aspect)]
         for who, some in gathered.by_who(trials).items():
             head: dict[str, Any] = {"aspect": aspect, "evaluator": gathered.names[who]}
             points = pair_points(some, gathered.ties)
             rows += [{**head, **row} for row in _by_point(points)]
             changes += [{**head, **row} for row in _changes(points)]
-    there = any(record.excerpt for record in gathered.release.pairs())
-    empty = "" if rows else _NOT_JUDGED if there else _NO_LENGTHS
+    has_excerpts = any(record.excerpt for record in gathered.release.pairs())
+    empty = "" if rows else _NOT_JUDGED if has_excerpts else _NO_LENGTHS
     return (
         Table(
             "length",

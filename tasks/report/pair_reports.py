@@ -40,7 +40,7 @@ class PairReports(Protocol):
     def report(
         self, judged: Any, interval: IntervalKind, published: Published | None, margin: float
     ) -> Report:
-        """Return the report on what `judged` returned, held against published values if given."""
+        """Return the report on what `judged` returned, compared with published values if given."""
 
 
 def judged_set(
@@ -57,7 +57,7 @@ def judged_set(
     evaluators
         Names of the evaluators to include; all by default.
     failures
-        What a request without an answer counts.
+        Points for a request without an answer.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def report_of_set(
     published: Published | None = None,
     margin: float = MARGIN,
 ) -> Report:
-    """Return the report on the judgements of ``NAME:LOCATION``, held against published values if given."""
+    """Return the report on the judgements of ``NAME:LOCATION``, compared with published values if given."""
     return _reports(text).report(judged, interval, published, margin)
 
 

@@ -296,8 +296,8 @@ def _release_table(table: Table, release: str, people: bool) -> PaperPiece:
 def _retention_table(table: Table, release: str) -> PaperPiece:
     form = PaperForm(
         "table-3",
-        "What the human filter kept",
-        f"What the human filter kept of release {release}.",
+        "Pairs kept by the human filter",
+        f"Pairs kept by the human filter of release {release}.",
         table.empty,
     )
     if not table.rows:
@@ -327,9 +327,10 @@ def _sentence(text: str) -> str:
 
 
 def _retention_place(aspect: str) -> tuple[int, str]:
-    known = aspect in _RETENTION_ORDER
     # the total is last, after aspects that the paper lacks
-    return (_RETENTION_ORDER.index(aspect) if known else len(_RETENTION_ORDER) - 2, "" if known else aspect)
+    if aspect in _RETENTION_ORDER:
+        return _RETENTION_ORDER.index(aspect), ""
+    return len(_RETENTION_ORDER) - 2, aspect
 
 
 def _figure(name: str, title: str, figure: Figure | None, caption: str, empty: str) -> PaperPiece:

@@ -117,7 +117,7 @@ def retention_table(gathered: JudgedRelease) -> Table:
     )
     return Table(
         "retention",
-        "What the human filter kept",
+        "Pairs kept by the human filter",
         columns,
         tuple({column.key: getattr(row, column.key) for column in columns} for row in rows),
         "" if rule is None else _rule_text(rule) + (_GOLD[rule.keep_gold] if gold else "") + controls,
@@ -125,7 +125,7 @@ def retention_table(gathered: JudgedRelease) -> Table:
     )
 
 
-#: What a rule says of gold pairs, by whether it keeps them.
+#: How a rule treats gold pairs, by whether it keeps them.
 _GOLD = {
     True: " Gold pairs test workers and are kept; they are not in the rate.",
     False: " Gold pairs test workers and are left out; they are not in the rate.",
@@ -169,7 +169,7 @@ def protocol_table(gathered: JudgedRelease) -> Table:
             Column("votes", "votes", "count"),
             Column("right", "right", "percent"),
             *interval_columns("95 %", prefix="right_"),
-            Column("difference", "beside the first", "points"),
+            Column("difference", "vs. the first", "points"),
             *interval_columns("95 %", "points"),
             Column("a", "A", "percent"),
             Column("b", "B", "percent"),

@@ -20,7 +20,7 @@ def preference_tables(gathered: JudgedPairs) -> tuple[Table, ...]:
     by_pair: Rows = []
     for who, trials in gathered.by_who().items():
         name = gathered.names[who]
-        # the points of the answers, beside the order-free preference
+        # the points of the answers, next to the order-free preference
         points = pair_points(trials, gathered.ties)
         parts = sorted(grouped(trials, lambda trial: trial.pair.aspect).items())
         for aspect, some in [(ALL, trials), *parts] if len(parts) > 1 else parts:

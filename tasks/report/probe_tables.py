@@ -1,4 +1,4 @@
-"""What a judge's accuracy rests on: its accuracy beside that of its probes."""
+"""What a judge's accuracy rests on: its accuracy next to that of its probes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NONE = "No judge was probed: `slvmeval evaluate --probe blind,no-prompt,…` do
 
 
 def probe_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
-    """Return accuracies beside those of the probes, and the differences with intervals."""
+    """Return accuracies next to those of the probes, and the differences with intervals."""
     wide: list[dict[str, Any]] = []
     differences: list[dict[str, Any]] = []
     asked = grouped(gathered.probe_trials, lambda trial: trial.who)
@@ -73,7 +73,7 @@ def probe_tables(gathered: JudgedPairs) -> tuple[Table, Table]:
                 Column("failed", "failed", "count"),
             ),
             tuple(differences),
-            "Difference: accuracy of the probe minus that of the judge as it is, on the pairs that both "
+            "Difference: accuracy of the probe minus that of the unmodified judge, on the pairs that both "
             "answered; its interval is clustered by source.",
             "" if differences else _NONE,
         ),

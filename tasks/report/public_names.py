@@ -10,7 +10,7 @@ from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.source import SourceRow
 
-#: What was done to the low-quality video, for readers who do not know the paper.
+#: Damage of the low-quality video, for readers who do not know the paper.
 ASPECT_TEXTS = {
     "aesthetics": "Brightness is inverted and flattened: dark becomes light, and contrast fades.",
     "technical_quality": "The picture is scaled down and up again: fine detail is lost.",

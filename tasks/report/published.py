@@ -1,4 +1,4 @@
-"""Published values of a benchmark, and a report held against them: on a release, or on other pairs.
+"""Published values of a benchmark, and a report compared with them: on a release, or on other pairs.
 
 A file has one TOML table for each printed table; ``published.toml`` has those of SLVMEval. What does not fit,
 and what the release lacks, does not stop a comparison: it is listed, a line each, and left out.
@@ -30,7 +30,7 @@ from tasks.votes.release_votes import PEOPLE
 PAPER = "paper"
 _FILE = "published.toml"
 
-#: What a table gives; docs/report.md says which rows and columns it has.
+#: Purpose of a table; docs/report.md lists its rows and columns.
 Quantity = Literal["release", "accuracy", "retention", "duration_rho", "duration_p", "filter_r", "other_sets"]
 _RETENTION = ("initial", "excluded_c", "excluded_a", "final", "rate")
 _RELEASE = ("aspects", "pairs", "videos", "prompts", "longest_s", "mean_s", "prompt_characters")
@@ -197,7 +197,7 @@ def _limits(gives: Quantity, column: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Against:
-    """A report held against published values.
+    """A report compared with published values.
 
     Parameters
     ----------
@@ -206,9 +206,9 @@ class Against:
     beside
         For a cell of the accuracy matrix, by evaluator and aspect: published value, difference.
     problems
-        What in the file does not fit, a line each.
+        Entries of the file that do not match, a line each.
     absent
-        What the release lacks, a line each.
+        Entries missing from the release, a line each.
     """
 
     title: str
@@ -225,7 +225,7 @@ def hold_against(
     tables: Mapping[str, Table],
     margin: float = MARGIN,
 ) -> Against:
-    """Return published values beside a report's own.
+    """Return published values next to a report's own.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ class _Fit:
 
     @property
     def problems(self) -> list[str]:
-        """What in the file cannot fit any release."""
+        """Entries of the file that cannot match any release."""
         return list(self._problems)
 
     def absent_lines(self) -> Iterator[str]:
@@ -338,11 +338,11 @@ class _Fit:
             return ""
         return f"people answered under another protocol than the paper's ({protocol.here})"
 
-    def is_named(self, value: PublishedValue, what: str, name: str, known: Collection[str]) -> bool:
+    def is_named(self, value: PublishedValue, what: str, name: str, names: Collection[str]) -> bool:
         """Tell whether a name is one of those that such a table may have; else note the problem."""
-        if name in known:
+        if name in names:
             return True
-        hint = suggestion(name, known, "there are")
+        hint = suggestion(name, names, "there are")
         line = f"{_place(value)}: unknown {what} {name!r} in {value.gives} ({hint}): not compared"
         self._problems[line] = None
         return False
@@ -622,7 +622,7 @@ def _table(
     titles = {
         "accuracy": "Accuracy",
         "duration": "Duration and accuracy",
-        "retention": "What the human filter kept",
+        "retention": "Pairs kept by the human filter",
         "filter": "With and without the human filter",
         "release": "The release",
     }
@@ -631,5 +631,5 @@ def _table(
         f"{titles[what]}, against {published.title}",
         columns,
         tuple(rows),
-        note or "What is here, less what is published. A dash: not defined here.",
+        note or "Value here minus the published one. A dash: not defined here.",
     )

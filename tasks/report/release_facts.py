@@ -126,8 +126,8 @@ def duration_bins(release: Release) -> list[DurationBin]:
 def release_facts(release: Release, sources: Collection[str] | None = None) -> ReleaseFacts:
     """Return the numbers of a release, or of those of its sources that are named; all 0 without sources."""
     rows = [row for row in release.sources() if sources is None or row.source_id in sources]
-    known = {row.source_id for row in rows}
-    pairs = [record for record in release.pairs() if record.source_id in known]
+    source_ids = {row.source_id for row in rows}
+    pairs = [record for record in release.pairs() if record.source_id in source_ids]
     low = {record.low_checksum: record.low_frames / record.fps for record in pairs}
     durations = [*(row.duration_s for row in rows), *low.values()]
     prompts = {release.prompt(row.source_id) for row in rows}

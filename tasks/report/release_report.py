@@ -186,7 +186,7 @@ def report_of(
     published: Published | None = None,
     margin: float = MARGIN,
 ) -> ReleaseReport:
-    """Return the tables and figures on a release's judgements, held against published values if given.
+    """Return the tables and figures on a release's judgements, compared with published values if given.
 
     Parameters
     ----------

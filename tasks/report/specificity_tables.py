@@ -31,9 +31,9 @@ class _Cell:
 
 
 def specificity_tables(gathered: JudgedRelease) -> tuple[Table, ...]:
-    """Return the matrix of dimensions and aspects by strength, and what it says of each dimension.
+    """Return the matrix of dimensions and aspects by strength, and its result for each dimension.
 
-    Trivial numbers of pictures stand beside the dimensions; without a dimension the tables are empty.
+    Trivial numbers of pictures are listed next to the dimensions; without a dimension the tables are empty.
     """
     cells = list(_cells(gathered))
     if all(cell.claims is None for cell in cells):
@@ -73,7 +73,7 @@ def _cells(gathered: JudgedRelease) -> Iterator[_Cell]:
 
 
 def _told(row: Judgement) -> Mapping[str, Any]:
-    """Return what a row's details say of a dimension; a scorer says it of each video."""
+    """Return the information on a dimension in a row's details; a scorer has it for each video."""
     told: Mapping[str, Any] = json.loads(row.details) if '"claims"' in row.details else {}
     inner = told.get("high")
     return inner if isinstance(inner, Mapping) and "claims" not in told else told

@@ -27,7 +27,7 @@ from tasks.scoring.suites.human_ratings import Rating, VideoKey
 from tasks.scoring.suites.leaderboard import current, prompts_sent
 from tasks.scoring.suites.score_store import ScoresStore
 
-#: What the row of people alone is called.
+#: Name of the row of people alone.
 PEOPLE = "people"
 
 
@@ -71,11 +71,11 @@ def scored_variants(scores: ScoresStore, suite: Suite, only: Sequence[str] = ())
         If nothing has scores.
     """
     found = _in_store(scores, suite)
-    there = [variant.name for variant in found if variant.name]
+    names = [variant.name for variant in found if variant.name]
     for name in only:
-        if name not in there:
+        if name not in names:
             raise UserInputError(
-                f"no scores of variant {name!r}, only of {', '.join(there) or 'none'}: "
+                f"no scores of variant {name!r}, only of {', '.join(names) or 'none'}: "
                 f"`slvmeval suite run {suite.name} --variant {name}` makes them"
             )
     if not found:
@@ -100,13 +100,13 @@ def _in_store(scores: ScoresStore, suite: Suite) -> list[ScoredVariant]:
     others = {name for name in names if "+" not in name and not name.startswith("blur")}
     found = []
     for name in ["", *suite.variants, *sorted(others - set(suite.variants))]:
-        mine, _ = current([row for row in rows if row.suite == (f"{begin}{name}" if name else suite.name)])
+        newest, _ = current([row for row in rows if row.suite == (f"{begin}{name}" if name else suite.name)])
         # one of which everything failed has nothing to compare
-        if not (runs := runs_of(mine)):
+        if not (runs := runs_of(newest)):
             continue
-        known = suite.variants.get(name)
-        title, source = (known.title, known.source) if known else (name or suite.title, "")
-        found.append(ScoredVariant(name, title, source, runs, prompts_sent(mine), metrics_of(mine)))
+        variant = suite.variants.get(name)
+        title, source = (variant.title, variant.source) if variant else (name or suite.title, "")
+        found.append(ScoredVariant(name, title, source, runs, prompts_sent(newest), metrics_of(newest)))
     return found
 
 
@@ -115,7 +115,7 @@ def metrics_of(rows: Iterable[SuiteScore]) -> dict[str, str]:
     # all rows of a dimension with the same settings have the same metric
     first = {row.dimension: row for row in rows if row.score is not None}
     details = {name: json.loads(row.details) for name, row in first.items()}
-    return {name: str(mine["metric"]) for name, mine in details.items() if "metric" in mine}
+    return {name: str(values["metric"]) for name, values in details.items() if "metric" in values}
 
 
 def ablation_tables(
@@ -125,7 +125,7 @@ def ablation_tables(
     prompts: Mapping[str, SuitePrompt],
     common_videos: bool = False,
 ) -> list[Table]:
-    """Return ρ of each variant, α beside that of people, and, if prompts have kinds, ρ by kind.
+    """Return ρ of each variant, α next to that of people, and, if prompts have kinds, ρ by kind.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ def ablation_tables(
         return tables
     rows = []
     for kind in kinds:
-        mine = {id_ for id_, prompt in prompts.items() if prompt.kind == kind}
+        of_kind = {id_ for id_, prompt in prompts.items() if prompt.kind == kind}
         some = {
-            name: [rating for rating in held if rating.video.prompt_id in mine]
+            name: [rating for rating in held if rating.video.prompt_id in of_kind]
             for name, held in by_dimension.items()
         }
         rows += [{"kind": kind, **row} for row in _rank_rows(shown, variants, scores, some)]
@@ -198,12 +198,12 @@ def _scores(variant: ScoredVariant, dimension: str) -> Scores:
 
 def _common(scores: Mapping[tuple[str, str], Scores]) -> dict[tuple[str, str], Scores]:
     common: dict[str, set[VideoKey]] = {}
-    for (_, dimension), mine in scores.items():
-        if mine:
-            common[dimension] = common[dimension] & set(mine) if dimension in common else set(mine)
+    for (_, dimension), scores_of in scores.items():
+        if scores_of:
+            common[dimension] = common[dimension] & set(scores_of) if dimension in common else set(scores_of)
     return {
-        (variant, dimension): {video: mine[video] for video in mine if video in common[dimension]}
-        for (variant, dimension), mine in scores.items()
+        (variant, dimension): {video: scores_of[video] for video in scores_of if video in common[dimension]}
+        for (variant, dimension), scores_of in scores.items()
     }
 
 
@@ -239,7 +239,7 @@ def _names(variant: ScoredVariant) -> dict[str, Any]:
 
 
 def _means(dimensions: Sequence[Dimension], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the mean of each group and of all dimensions; None unless all are there."""
+    """Return the mean of each group and of all dimensions; None unless all exist."""
     groups: dict[str, list[Any]] = {}
     for one in dimensions:
         groups.setdefault(f"{one.group} mean", []).append(row.get(one.name))
@@ -250,8 +250,8 @@ def _means(dimensions: Sequence[Dimension], row: Mapping[str, Any]) -> dict[str,
 
 def _mean(values: Iterable[float | None]) -> float | None:
     given = list(values)
-    known = [value for value in given if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(given) else None
+    numbers = [value for value in given if value is not None]
+    return math.fsum(numbers) / len(numbers) if numbers and len(numbers) == len(given) else None
 
 
 def _rank_rows(
@@ -264,8 +264,8 @@ def _rank_rows(
     for variant in variants:
         row = _names(variant)
         for one in dimensions:
-            if mine := scores[variant.name, one.name]:
-                found = rank_agreement(ratings[one.name], mine)
+            if scores_of := scores[variant.name, one.name]:
+                found = rank_agreement(ratings[one.name], scores_of)
                 row |= {one.name: found.coefficient, f"{one.name}_videos": found.n, f"{one.name}_p": found.p}
             else:
                 row |= {one.name: None, f"{one.name}_videos": None, f"{one.name}_p": None}
@@ -288,11 +288,11 @@ def _alpha_rows(
     for variant in variants:
         row = _names(variant)
         for one in dimensions:
-            mine = scores[variant.name, one.name]
-            if not mine or one.name in variant.metrics:
+            scores_of = scores[variant.name, one.name]
+            if not scores_of or one.name in variant.metrics:
                 continue
-            used = [rating for rating in ratings[one.name] if rating.video in mine]
-            within = {video: min(max(score, one.low), one.high) for video, score in mine.items()}
+            used = [rating for rating in ratings[one.name] if rating.video in scores_of]
+            within = {video: min(max(score, one.low), one.high) for video, score in scores_of.items()}
             alpha = alpha_with_machine(scales[one.name], used, within)
             row |= {one.name: alpha.alpha, f"{one.name}_ratings": len(used)}
         # a row of baselines alone would be empty

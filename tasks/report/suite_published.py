@@ -1,4 +1,4 @@
-"""A suite's tables held against those that its paper prints, or those of a file of the same form.
+"""A suite's tables compared with those that its paper prints, or those of a file of the same form.
 
 A file has one TOML table for each printed table; a suite's is ``published.toml`` in its package. Values are
 in the unit of the print: per cent where our columns are.
@@ -124,7 +124,7 @@ def _check(table: PublishedTable) -> None:
 def hold_suite_against(
     published: SuitePublished, tables: Iterable[Table], titles: Mapping[str, str]
 ) -> SuiteAgainst:
-    """Return printed values beside those of a suite's tables.
+    """Return printed values next to those of a suite's tables.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def hold_suite_against(
         Column("difference", "difference", "number"),
     )
     note = (
-        "What is here, less what is published, in the unit of the print; of a range, how far outside it is. "
+        "Value here minus the published one, in the printed unit; for a range, the distance from it. "
         "A printed value has no interval, so there is no verdict. Models are found by their name without "
         "spaces and punctuation."
     )

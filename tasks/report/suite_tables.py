@@ -89,10 +89,10 @@ def alignment_table(
         if one.name not in runs:
             continue
         scale = (math.floor(one.low), math.ceil(one.high))
-        mine = runs[one.name]
-        scores = {video: min(max(score, one.low), one.high) for video, score in means_over(mine).items()}
+        run = runs[one.name]
+        scores = {video: min(max(score, one.low), one.high) for video, score in means_over(run).items()}
         people = people_alignment(one.name, scale, ratings, scores, seed)
-        repeated = stability(scale, list(mine.values())) if len(mine) > 1 else None
+        repeated = stability(scale, list(run.values())) if len(run) > 1 else None
         changed = _robustness(scores, blurred.get(one.name, {}))
         rows.append({"dimension": one.title, **_people(people), **_stable(repeated), **_moved(changed)})
         for metric, values in [(name, values) for index, name, values in baselines if index == one.name]:
@@ -187,8 +187,8 @@ def correlation_tables(
     """
     titles = {one.name: one.title for one in dimensions}
     by_video: dict[VideoKey, dict[str, float]] = defaultdict(dict)
-    for name, mine in runs.items():
-        for video, score in means_over(mine).items():
+    for name, run in runs.items():
+        for video, score in means_over(run).items():
             by_video[video][titles.get(name, name)] = score
     videos = sorted(by_video, key=str)
     rows = [by_video[video] for video in videos]
@@ -202,11 +202,13 @@ def correlation_tables(
         by_group = [_group_row(row, groups) for row in rows]
         between = dimension_correlations(by_group, _pairs(by_group, groups))
         tables.append(_correlations("correlations-groups", "Correlations of the groups", between))
-    known = [prompts.get(video.prompt_id) for video in videos]
-    if groups and any(prompt and prompt.category for prompt in known):
+    of_videos = [prompts.get(video.prompt_id) for video in videos]
+    if groups and any(prompt and prompt.category for prompt in of_videos):
         shares = counted[0].low >= 0 and counted[0].high <= 1
-        tables.append(_categories(videos, rows, known, groups, "percent" if shares else "number"))
-    themed = [(row, prompt.theme) for row, prompt in zip(rows, known, strict=True) if prompt and prompt.theme]
+        tables.append(_categories(videos, rows, of_videos, groups, "percent" if shares else "number"))
+    themed = [
+        (row, prompt.theme) for row, prompt in zip(rows, of_videos, strict=True) if prompt and prompt.theme
+    ]
     if themed:
         means = group_means([row for row, _ in themed], [theme for _, theme in themed])
         tables.append(
@@ -230,7 +232,7 @@ def correlation_tables(
             held = [row for row, other in themed if other == theme]
             correlations = dimension_correlations(held, _pairs(held, order))
             tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", correlations))
-    complexity = [_complexity(prompt) for prompt in known]
+    complexity = [_complexity(prompt) for prompt in of_videos]
     if any(complexity):
         tables.append(
             _correlations(
@@ -298,8 +300,8 @@ def _categories(
 
 
 def _pairs(rows: Iterable[Mapping[str, float]], order: Iterable[str]) -> list[tuple[str, str]]:
-    there = {name for row in rows for name in row}
-    return list(combinations([name for name in order if name in there], 2))
+    dimensions = {name for row in rows for name in row}
+    return list(combinations([name for name in order if name in dimensions], 2))
 
 
 def _file_name(theme: str, taken: set[str]) -> str:

@@ -50,7 +50,7 @@ class System:
     shown
         Name in the row.
     group
-        Heading above its rows; empty for evaluators of no group.
+        Heading above its rows; empty for evaluators without a group.
     policy
         CLIPScore's prompt policy if it is not the default: such a row belongs to table 5.
     """
@@ -83,7 +83,7 @@ def systems_of(gathered: JudgedPairs) -> list[System]:
 
 
 def _place(system: System) -> tuple[int, int, str]:
-    """Order by group, then as in the paper, then by name; policies among themselves."""
+    """Order by group, then as in the paper, then by name; policies separately."""
     if system.policy:
         return len(_VIEWS), list(_POLICIES).index(system.policy), system.shown
     headings = list(_VIEWS.values())
@@ -91,8 +91,8 @@ def _place(system: System) -> tuple[int, int, str]:
         return len(headings) + 1, 0, ""
     group = headings.index(system.group) if system.group else len(headings)
     stem = system.who[0].removesuffix("-video").removesuffix("-text") if system.group else system.who[0]
-    known = list(_SHOWN)
-    return group, known.index(stem) if stem in known else len(known), system.shown
+    names = list(_SHOWN)
+    return group, names.index(stem) if stem in names else len(names), system.shown
 
 
 def _uses(gathered: JudgedPairs) -> dict[Who, str]:

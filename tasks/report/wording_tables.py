@@ -15,7 +15,7 @@ _NONE = (
     "No judge has complete answers on the same pairs in several wordings: give `evaluate --prompts` a folder "
     "with a folder for each."
 )
-#: What the words of the judge without a wording are called.
+#: Name of the judge's words without a wording.
 OWN = "its own"
 
 
@@ -70,7 +70,7 @@ def wording_tables(gathered: JudgedPairs) -> tuple[Table, ...]:
 def _spread_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         "wordings",
-        "What other words change",
+        "Effect of other words",
         (
             ASPECT,
             EVALUATOR,
@@ -110,7 +110,7 @@ def _each_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _part_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         "wording-variance",
-        "What the words have of the variance of answers",
+        "Share of the wordings in the variance of answers",
         (
             ASPECT,
             EVALUATOR,

@@ -38,7 +38,7 @@ LIST_NAME = "report.json"
 SHORT = 25
 #: Number of disputed pairs with a page.
 DISAGREEMENTS = 20
-#: What the line of missing data says if no pair divides the evaluators.
+#: Text for missing data if no pair divides the evaluators.
 NO_DISAGREEMENT = "disagreement (needs a pair on which two evaluators have different points)"
 
 Progress = Callable[[int, int, str], None]
@@ -57,7 +57,7 @@ class Section:
     data
         Long tables, which are linked.
     missing
-        What it is about, for the line of what has no data, and how to get it if that is known.
+        Its subject, for the line on missing data, and how to get the data if that is known.
     """
 
     id: str
@@ -206,7 +206,7 @@ class Report(ABC):
 
     @property
     def damaged(self) -> str:
-        """What is damaged among the videos, in a sentence; empty if nothing is known to be."""
+        """The damage in the videos, in a sentence; empty if unknown."""
         return ""
 
     @abstractmethod
@@ -373,4 +373,4 @@ def _against_section(report: Report) -> tuple[Section, ...]:
         return ()
     folded = tuple(table.name for table in against.tables)
     title = f"Against {against.title}"
-    return (Section("against", "Against", title, "What is here, and what is published.", folded=folded),)
+    return (Section("against", "Against", title, "Values here, and the published ones.", folded=folded),)

@@ -28,7 +28,7 @@ Need = Literal["server", "weights", "package"]
 
 
 class AspectText(Frozen):
-    """An aspect as it is described to evaluators.
+    """An aspect's description for evaluators.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class PrefixJudge(Protocol):
 
     @property
     def shares_beginnings(self) -> bool:
-        """Whether its settings put what requests share first."""
+        """Whether its settings put the shared part of requests first."""
 
     def sharing(self, shared: SharedBeginning) -> Evaluator:
         """Return the same judge for a request that begins like others."""
@@ -166,11 +166,11 @@ class Evaluator(ABC):
     version
         Part of every request's key; increase it if answers change.
     hardware
-        What the workers that run it must have: ``gpu`` for models that are loaded, ``cpu`` for the rest.
+        Hardware that its workers must have: ``gpu`` for models that are loaded, ``cpu`` for the rest.
     prompt_areas
         Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     sees
-        What of a pair it sees.
+        Part of a pair that it sees.
     needs
         What must be there besides the pair: a model server, weights in a model folder, a package.
     paid

@@ -38,13 +38,13 @@ class Setting:
     name
         Its name.
     type
-        What it may be, in words.
+        Allowed values, in words.
     required
         Whether it has no default.
     default
         Its default, JSON-compatible.
     description
-        What it means; empty if its docstring does not say.
+        Its meaning; empty if the docstring lacks it.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Declared:
-    """What an evaluator declares.
+    """Declarations of an evaluator.
 
     Parameters
     ----------

@@ -129,7 +129,7 @@ class DescribedFirst(Form[Request]):
     descriptions, service
         The batches of the two steps.
     answers
-        Where descriptions are kept; the records of their batches are beside them.
+        Where descriptions are kept; the records of their batches are next to them.
     locks
         Folder of lock files, one for some of the sources: two judges may need the same descriptions.
     collect_only
@@ -163,7 +163,7 @@ class DescribedFirst(Form[Request]):
                 stack.enter_context(alone(self.locks / f"{name}.held"))
             # another process may have kept some, and one that was killed left records of them
             self.answers.read_on()
-            records.forget_settled(lambda: {(key,): "" for key in self.answers.known()})
+            records.forget_settled(lambda: {(key,): "" for key in self.answers.stored_keys()})
             missing, unreadable = self.comparisons.missing_descriptions(units)
             described.settle(unreadable)
             if not self.collect_only:

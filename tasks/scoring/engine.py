@@ -101,7 +101,7 @@ class Kind(ABC, Generic[U]):
     name
         Name in counts and messages.
     hardware
-        What the workers that run it must have.
+        Hardware that its workers must have.
     placement_name
         Its name in the profile's placement.
     concurrency
@@ -240,7 +240,7 @@ class Outcome:
     unusable
         If no unit of the kind can be answered in its process, what is missing there.
     notes
-        What people should know.
+        Notes for people.
     """
 
     source_id: str
@@ -303,8 +303,8 @@ class TaskRun(Generic[U]):
 
     def all(self) -> Outcome:
         """Answer the units that no earlier attempt has settled."""
-        known = self.store.known_to(self.task.id, [id_ for unit in self.task.units for id_ in unit.ids])
-        open_ = [unit for unit in self.task.units if not unit_settled(unit, known, self._retry)]
+        failures = self.store.failures_of(self.task.id, [id_ for unit in self.task.units for id_ in unit.ids])
+        open_ = [unit for unit in self.task.units if not unit_settled(unit, failures, self._retry)]
         with self.store.writer(self.task.id) as self._lines, ExitStack() as at_end:
             at_end.callback(self.meter.spending.flush)
             self.form.answer(open_, self)
@@ -409,9 +409,9 @@ def _answer_one(unit: U, run: TaskRun[U]) -> None:
     run.keep(rows, held)
 
 
-def unit_settled(unit: Unit, known: Mapping[RowId, str], retry: Collection[str]) -> bool:
-    """Return whether a unit needs no further attempt; `known` is from :meth:`RowStore.known`."""
-    return all(is_settled(known.get(id_), retry) for id_ in unit.ids)
+def unit_settled(unit: Unit, failures: Mapping[RowId, str], retry: Collection[str]) -> bool:
+    """Return whether a unit needs no further attempt; `failures` is from :meth:`RowStore.failures`."""
+    return all(is_settled(failures.get(id_), retry) for id_ in unit.ids)
 
 
 #: Units of a task per concurrent unit, so that few threads idle while the last ones finish.

@@ -41,14 +41,14 @@ class EstimatedCost:
 
 def total(costs: Iterable[EstimatedCost]) -> tuple[EstimatedCost, bool]:
     """Return the sum of the known costs, and whether all of them have dollars."""
-    known = [cost for cost in costs if cost.calls is not None]
-    if not known:
+    estimated = [cost for cost in costs if cost.calls is not None]
+    if not estimated:
         return EstimatedCost(), True
     sums: dict[str, Any] = {
-        name: sum(getattr(cost, name) or 0 for cost in known)
+        name: sum(getattr(cost, name) or 0 for cost in estimated)
         for name in ("calls", "images", "tokens_in", "tokens_out", "usd")
     }
-    return EstimatedCost(**sums), all(cost.usd is not None for cost in known)
+    return EstimatedCost(**sums), all(cost.usd is not None for cost in estimated)
 
 
 def not_counted(estimates: Iterable[Estimate], counted: set[str]) -> list[Estimate]:

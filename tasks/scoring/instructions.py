@@ -18,7 +18,7 @@ from tasks.scoring.base import AspectText
 
 
 def aspect_text(name: str, dimension: str, prompts: str | None = None) -> AspectText:
-    """Return an aspect as it is described to evaluators.
+    """Return an aspect's description for evaluators.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class JudgingWork(Work[Request]):
         return Judging(evaluator, name, choice, self)
 
     def text(self, aspect: str, dimension: str, described_in: str | None = None) -> AspectText:
-        """Return an aspect as it is described to evaluators.
+        """Return an aspect's description for evaluators.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class Judging(Kind[Request]):
         return isinstance(self.evaluator, PrefixJudge) and self.evaluator.shares_beginnings
 
     def in_order(self, units: Sequence[Request]) -> Sequence[Request]:
-        """Return requests so that those which begin alike stand beside each other, source by source."""
+        """Return requests so that those which begin alike are adjacent, source by source."""
         if not self._shares:
             return units
         ranks: dict[str, int] = {}
@@ -359,7 +359,7 @@ class Judging(Kind[Request]):
     def with_pair(
         self, unit: Request, work: Callable[[Pair, AspectText], Done | list[Judgement]]
     ) -> Done | list[Judgement]:
-        """Return what is made of a request's pair; if that fails, the row that says why.
+        """Return the result of `work` on a request's pair; if that fails, rows with the reason.
 
         Raises
         ------
@@ -399,8 +399,8 @@ class Judging(Kind[Request]):
         assert isinstance(row, Judgement)
         nothing = {"frames": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "seconds": 0.0}
         pair = {"pair_id": unit.pair.pair_id, "source_id": unit.pair.source_id}
-        known = {} if row.p_first is None else {"p_first": row.p_first}
-        details = canonical_json({"answered_for": row.pair_id, **known, **self._said(unit)})
+        probability = {} if row.p_first is None else {"p_first": row.p_first}
+        details = canonical_json({"answered_for": row.pair_id, **probability, **self._said(unit)})
         # a probe that shows one video twice has one answer for both orders
         way: dict[str, Any] = {"order": unit.order}
         if row.choice is not None:
@@ -408,7 +408,7 @@ class Judging(Kind[Request]):
         return row.model_copy(update={**nothing, **pair, **way, "details": details, "at": utc_now()})
 
     def _said(self, unit: Request) -> dict[str, Any]:
-        """Return what a row's details say of its pair and its evaluator."""
+        """Return the information on pair and evaluator in a row's details."""
         control = {CONTROL_KEY: True} if unit.pair.control else {}
         probe = {PROBE_KEY: self.probe} if self.probe else {}
         own = self.name.removesuffix(f"+{self.probe}" if self.probe else "").removesuffix(f"+{self._wording}")

@@ -49,7 +49,7 @@ class NamedPairs(Frozen, ABC):
 
     @abstractmethod
     def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
-        """Return an aspect as it is described to evaluators; the user's description takes precedence."""
+        """Return an aspect's description for evaluators; the user's description takes precedence."""
 
     @abstractmethod
     def check(self, wanted: Iterable[PairFacts]) -> None:

@@ -1,7 +1,7 @@
 """Probes of a judge: the same judge, shown or told something else, as an evaluator of its own.
 
 What a judge's accuracy rests on shows where it falls. A probe changes what a judge is given, never the judge,
-so that any judge can be probed. What a probe leaves out is in no key: it is asked once.
+so that any judge can be probed. Input that a probe omits is not part of the key: it is asked once.
 """
 
 from __future__ import annotations

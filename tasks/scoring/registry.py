@@ -58,7 +58,7 @@ class EvaluatorChoice(Frozen):
 
     @property
     def suffix(self) -> str:
-        """What its probe or wording adds to its name."""
+        """Suffix of its name for its probe or wording."""
         return "".join(f"+{part}" for part in (self.wording, self.probe) if part)
 
     @property
@@ -74,7 +74,7 @@ class EvaluatorChoice(Frozen):
         return value
 
 
-#: Settings of how an evaluator runs, which do not affect answers and are part of no key.
+#: Settings of how an evaluator runs, which do not affect answers and are part of any key.
 HOW_IT_RUNS = ("label", "concurrency", "requests_per_minute", "tokens_per_minute")
 
 
@@ -183,7 +183,7 @@ def added_evaluators() -> dict[str, EntryPoint]:
 def factory(name: str) -> Callable[..., Any]:
     """Import and return the factory of an evaluator; raises as :func:`load_factory`.
 
-    People and submissions, which reports show beside evaluators, cannot be asked or probed.
+    People and submissions, which reports show next to evaluators, cannot be asked or probed.
     """
     from tasks.votes.release_votes import HUMAN
 
@@ -207,7 +207,7 @@ def load_factory(
     Parameters
     ----------
     what
-        What it makes, for messages: an evaluator, a suite.
+        Kind of its products, for messages: an evaluator, a suite.
     built_in, added
         This project's factories, as ``module:factory``, and those of other packages, by name.
 
@@ -321,7 +321,7 @@ def made_with(
 def check_different(evaluators: Iterable[tuple[str, Evaluator, str]]) -> None:
     """Raise UserInputError if two labels stand for one evaluator with the same settings and descriptions.
 
-    The third value of each tells its descriptions of aspects apart. Otherwise their requests would be
+    The third value of each identifies its descriptions of aspects. Otherwise their requests would be
     identical: each would be paid for twice, and stored under one of the labels.
     """
     labels: dict[tuple[str, str, str], str] = {}

@@ -99,18 +99,18 @@ def _length_names(pair: PairFacts) -> set[str]:
 
 
 def _length(text: str) -> str:
-    """Return a share as it is printed, and any other text as it is."""
+    """Return a share as printed, and any other text unchanged."""
     try:
         return f"{float(text):.12g}"
     except ValueError:
         return text
 
 
-def _require(what: str, wanted: Collection[object], there: Collection[object]) -> None:
+def _require(what: str, wanted: Collection[object], allowed: Collection[object]) -> None:
     for value in wanted:
-        if value not in there:
-            known = ", ".join(sorted(map(str, there)))
-            raise UserInputError(f"no pair has the {what} {value!r}: there are {known or 'none'}")
+        if value not in allowed:
+            listed = ", ".join(sorted(map(str, allowed)))
+            raise UserInputError(f"no pair has the {what} {value!r}: there are {listed or 'none'}")
 
 
 def _id_of(prefix: str, pairs: Iterable[PairFacts]) -> str:
@@ -173,7 +173,7 @@ class ReleasePairs(Frozen):
         return replace(pair, high=CachedSide(pair.high, _frames), low=CachedSide(pair.low, _frames))
 
     def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
-        """Return an aspect as it is described to evaluators."""
+        """Return an aspect's description for evaluators."""
         return aspect_text(aspect, dimension, prompts)
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
@@ -190,8 +190,8 @@ class ReleasePairs(Frozen):
         store, ids = self.release.store, {pair.pair_id for pair in wanted}
         records = [record for record in self.release.pairs() if record.pair_id in ids]
         clips = {s.degraded_clip for record in records for s in record.segments if s.degraded_clip}
-        there = {FRAMES: {record.frames_id for record in records}, DEGRADED_CLIP: clips}
-        for kind, wanted_ids in there.items():
+        artifacts = {FRAMES: {record.frames_id for record in records}, DEGRADED_CLIP: clips}
+        for kind, wanted_ids in artifacts.items():
             gone = [id_ for id_ in wanted_ids if not store.has(kind, id_)]
             if gone:
                 raise StoreError(

@@ -88,7 +88,7 @@ class PairSet(Protocol):
         """Open a pair; no frame is read yet."""
 
     def text(self, aspect: str, dimension: str, prompts: str) -> AspectText:
-        """Return an aspect as it is described to evaluators; the user's description takes precedence."""
+        """Return an aspect's description for evaluators; the user's description takes precedence."""
 
     def check(self, wanted: Iterable[PairFacts]) -> None:
         """Check that the videos of some pairs exist, before any request."""
@@ -117,7 +117,7 @@ class Request:
 
 
 def settings_digest(evaluator: Evaluator) -> str:
-    """Return the checksum of an evaluator's settings and version, which tells evaluators apart."""
+    """Return the checksum of an evaluator's settings and version, which distinguishes evaluators."""
     return digest_value({"version": evaluator.version, "settings": evaluator.settings()})[:16]
 
 

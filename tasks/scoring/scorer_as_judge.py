@@ -96,13 +96,13 @@ class ScoreCache:
         aspect = text.name if scorer.by_aspect else ""
         key = (id(scorer), checksum, facts.fps, facts.prompt_digest, aspect)
         with self._lock:
-            known = self._known.get(key)
-            if known is None:
-                mine = self._known[key] = Future()
+            future = self._known.get(key)
+            if future is None:
+                created = self._known[key] = Future()
                 while len(self._known) > _MAX_KNOWN:
                     self._known.popitem(last=False)
-        if known is not None:
-            return known.result(), False
+        if future is not None:
+            return future.result(), False
         score: Score | NotJudged
         try:
             score = scorer.score(prompt, video, text)
@@ -121,7 +121,7 @@ class ScoreCache:
             # a later attempt may succeed
             with self._lock:
                 self._known.pop(key, None)
-            mine.set_exception(problem)
+            created.set_exception(problem)
             raise
-        mine.set_result(score)
+        created.set_result(score)
         return score, True

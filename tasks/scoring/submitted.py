@@ -27,7 +27,7 @@ from tasks.llm.providers.batches import PERHAPS, Attempt
 from tasks.llm.shared_state import SharedState
 from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun, U, Unit
 
-#: Folder of kept descriptions below the store, beside which their batches are recorded.
+#: Folder of kept descriptions below the store; their batches are recorded next to it.
 DESCRIPTIONS = "judgements/captions"
 
 
@@ -46,7 +46,7 @@ class BatchAnswers:
     state
         The provider's word for how far it is.
     notes
-        What people should know, such as lines that could not be read.
+        Notes for people, such as lines that could not be read.
     ended
         Whether the batch is finished. Units without rows have expired then: the next run submits them again.
     failed
@@ -177,7 +177,7 @@ def _attempt(path: Path, record: Mapping[str, Any]) -> Attempt:
 
 
 class BatchRecords:
-    """Records of batches that were submitted and not collected yet: one file each, beside a store's rows.
+    """Records of batches that were submitted and not collected yet: one file each, next to a store's rows.
 
     Parameters
     ----------
@@ -210,22 +210,22 @@ class BatchRecords:
         records = {path: SharedState(path).read() for path in sorted(self.folder.glob("*.json"))}
         taken = {record.get("handle", "") for record in records.values()}
         for path, record in records.items():
-            mine = set(keys) & set(record.get("keys", ()))
-            if not mine:
+            shared = set(keys) & set(record.get("keys", ()))
+            if not shared:
                 continue
             handle = record["handle"]
             if not handle:
                 # after a kill between both writes, only the provider knows whether the batch arrived
                 found = service.find(_attempt(path, record), taken)
                 if found is None:
-                    self.forget(path, mine)
+                    self.forget(path, shared)
                     continue
                 if found != PERHAPS:
                     # no other record may find it, too
                     self.note(path, handle=found)
                     taken.add(found)
                 handle = found
-            batches.append(Batch(path, handle, mine))
+            batches.append(Batch(path, handle, shared))
         return batches
 
     def note(self, path: Path, **fields: str) -> None:
@@ -276,16 +276,16 @@ class BatchRecords:
         if not left:
             state.remove()
 
-    def forget_settled(self, known: Callable[[], Mapping[RowId, str]]) -> None:
+    def forget_settled(self, failures: Callable[[], Mapping[RowId, str]]) -> None:
         """Remove units that have rows: a killed process may have stored these without updating the record.
 
         Parameters
         ----------
-        known
+        failures
             Reads the rows; called only if there are batches.
         """
         paths = sorted(self.folder.glob("*.json"))
-        keys = {id_[0] for id_ in known()} if paths else set()
+        keys = {id_[0] for id_ in failures()} if paths else set()
         for path in paths:
             if set(SharedState(path).read().get("keys", ())) & keys:
                 self.forget(path, keys)
@@ -357,7 +357,7 @@ class Submitted(Form[U]):
         self.submit(units, run, BatchRecords(run.store.path))
 
     def submit(self, units: Sequence[U], run: Keeper[U], records: BatchRecords) -> None:
-        """Submit units and collect, as :meth:`answer`, with records and rows that somebody else keeps."""
+        """Submit units and collect, as :meth:`answer`, with records and rows kept by the caller."""
         waiting = {unit.key: unit for unit in units}
         held: dict[str, Reservation] = {}
         batches: list[Batch] = []

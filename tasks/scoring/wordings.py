@@ -43,7 +43,7 @@ def wordings_in(folder: str | Path | None) -> dict[str, str]:
 def in_wordings(
     choices: Iterable[EvaluatorChoice], wordings: Mapping[str, str]
 ) -> tuple[EvaluatorChoice, ...]:
-    """Return evaluators also in other wordings, each after the evaluator as it is.
+    """Return evaluators also in other wordings, each after the unmodified evaluator.
 
     An evaluator that has no setting `prompts` sends none, or none that can be exchanged, and stays alone.
 

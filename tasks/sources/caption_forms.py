@@ -24,7 +24,7 @@ from tasks.sources.clips import (
 )
 from tasks.tables import is_table, parse_table
 
-#: Endings of caption files that are read; of several beside a video, the first of these counts.
+#: Endings of caption files that are read; of several next to a video, the first of these counts.
 CAPTION_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".vtt", ".srt")
 
 _FORM = (

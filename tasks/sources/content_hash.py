@@ -69,9 +69,9 @@ class ContentHashes:
             )
         key = str(path.resolve())
         stamp = [before.st_size, before.st_mtime_ns, before.st_ino]
-        known = self._known.get(key)
-        if known is not None and known[:3] == stamp:
-            return str(known[3])
+        stored = self._known.get(key)
+        if stored is not None and stored[:3] == stamp:
+            return str(stored[3])
         digest = digest_file(path)
         after = path.stat()
         if [after.st_size, after.st_mtime_ns, after.st_ino] != stamp:

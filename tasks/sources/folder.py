@@ -1,4 +1,4 @@
-"""The adapter `folder`: video files, each with a caption file beside it.
+"""The adapter `folder`: video files, each with a caption file next to it.
 
 ``holiday/beach.mp4`` has its clips in ``holiday/beach.jsonl``, one a line::
 
@@ -155,7 +155,7 @@ class FolderAdapter(SourceAdapter):
         first = "" if may_be_captions(other) else ". `slvmeval sources caption` writes first ones"
         return SetAside(
             Reason.CAPTIONS_MISSING,
-            f"{location} has no captions beside it ({', '.join(CAPTION_SUFFIXES)}): "
+            f"{location} has no captions next to it ({', '.join(CAPTION_SUFFIXES)}): "
             f"{other and f'{other} is not read: '}{to_convert(Path(other).name, target)}{first}",
         )
 

@@ -304,7 +304,7 @@ class VriptAdapter(SourceAdapter):
 
     @cached_property
     def _about(self) -> dict[str, dict[str, Any]]:
-        """What the data set's metadata says of its videos, by id; an object by id, or a list of objects."""
+        """The data set's metadata on its videos, by id; an object by id, or a list of objects."""
         path = self.root / _META
         if not path.exists():
             return {}

@@ -229,7 +229,7 @@ def expected_pairs(search: Search, count: int = ROUND_PAIRS) -> int:
             # a logistic curve of about the same shape, without a lapse
             risen = 1 / (1 + math.exp(-5.9 * (float(positions[pair.dose]) - middle) / width))
             chance = 0.5 + 0.5 * risen
-            # fractions would be of no variance; keyed draws have that of answers
+            # fractions would have no variance; keyed draws have that of answers
             draw = int(keyed_rank("expected", pair.pair_id)[:12], 16) / 16**12
             points[pair.pair_id] = [float(draw < chance)]
     return len(points)

@@ -17,7 +17,7 @@ from tasks.statistics.intervals import Interval, effective_n, mean_interval
 from tasks.statistics.power import difference_shown, pairs_for_two_evaluators
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, Who, grouped, pair_points
 
-#: Up to this number of distinct sums, the test goes over all signs; with more, over drawn ones.
+#: Up to this number of distinct sums, the test uses all signs; with more, drawn ones.
 MAX_SUMS = 1 << 16
 DRAWS = 9_999
 #: Means of up to 16 answers are whole numbers in this unit, so that equal sums are equal.
@@ -66,7 +66,7 @@ class Comparison:
         return (self.first_better + self.second_better) / self.pairs if self.pairs else 0.0
 
     def difference_shown(self) -> float | None:
-        """Return the smallest difference that these pairs show; None if they show none."""
+        """Return the smallest difference that these pairs can detect; None if they show none."""
         return difference_shown(self.effective_pairs, self.discordant) if self.effective_pairs else None
 
     def pairs_needed(self, difference: float) -> int | None:
@@ -190,10 +190,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     None stands for a test that could not be made; it stays None and does not count in the family.
     """
     corrected: list[float | None] = [None] * len(p_values)
-    known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    ordered = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     largest = 0.0
-    for rank, (p, index) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - rank)))
+    for rank, (p, index) in enumerate(ordered):
+        largest = max(largest, min(1.0, p * (len(ordered) - rank)))
         corrected[index] = largest
     return corrected
 

@@ -55,7 +55,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What the preferences of one evaluator rest on.
+    """Basis of one evaluator's preferences.
 
     Parameters
     ----------

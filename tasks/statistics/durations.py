@@ -79,7 +79,7 @@ def edged_bins(
         If there are fewer than two edges, they do not rise, or a pair lies outside them.
     """
     if len(edges_s) < 2 or any(low >= high for low, high in pairwise(edges_s)):
-        raise ValueError(f"edges must rise and be two at least: {list(edges_s)}")
+        raise ValueError(f"edges must ascend, with at least two: {list(edges_s)}")
     held: dict[int, list[CountedUnit]] = {}
     for unit in units_of(trials, ties):
         duration = unit.pair.duration_s

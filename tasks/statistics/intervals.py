@@ -88,7 +88,7 @@ def wilson_interval(accuracy: float | None, n: float, alpha: float = ALPHA) -> I
     """
     if accuracy is None or not n:
         return None
-    # not SciPy's, which takes whole numbers alone
+    # not SciPy's, which only accepts whole numbers
     z = NormalDist().inv_cdf(1 - alpha / 2)
     middle = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * math.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -225,7 +225,7 @@ def jackknife_intervals(
     Parameters
     ----------
     sums
-        What each value adds to the sums, one row a value.
+        Contribution of each value to the sums, one row per value.
     clusters
         The cluster of each value.
     estimate

@@ -213,8 +213,8 @@ def _best(juries: Sequence[_Jury], totals: Floats) -> _Jury:
 
 
 def _cost(costs: Sequence[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    paid = [cost for cost in costs if cost is not None]
+    return sum(paid) if len(paid) == len(costs) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,9 +212,9 @@ def _interval(
         drawn = rng.integers(clusters, size=(size, clusters)) + clusters * np.arange(size)[:, None]
         weights = np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters)
         draws_done.append(_alphas((weights.astype(np.float64) @ sums).reshape(size, values, values), level))
-    known = np.concatenate(draws_done)
-    known = known[np.isfinite(known)]
-    if not len(known):
+    alphas = np.concatenate(draws_done)
+    alphas = alphas[np.isfinite(alphas)]
+    if not len(alphas):
         return None
-    low, high = np.quantile(known, [0.025, 0.975])
+    low, high = np.quantile(alphas, [0.025, 0.975])
     return Interval(float(low), float(high))

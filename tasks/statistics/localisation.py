@@ -111,8 +111,8 @@ def summarise(answers: Sequence[Localisation]) -> LocalisationSummary:
     """Return means over answers, every answer counting the same, and sums of intervals."""
 
     def mean(values: Iterable[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known else None
+        numbers = [value for value in values if value is not None]
+        return sum(numbers) / len(numbers) if numbers else None
 
     return LocalisationSummary(
         answers=len(answers),

@@ -18,7 +18,7 @@ POWER = 0.8
 
 
 def pairs_for_two_evaluators(difference: float, discordant: float, power: float = POWER) -> int:
-    """Return how many pairs tell two evaluators apart on the *same* pairs (McNemar's test, Connor 1987).
+    """Return how many *same* pairs distinguish two evaluators (McNemar's test, Connor 1987).
 
     Parameters
     ----------

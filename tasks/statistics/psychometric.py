@@ -91,7 +91,7 @@ class Ladder:
 
     @cached_property
     def axis(self) -> Axis:
-        """What the threshold is a number of."""
+        """Unit of the threshold."""
         return "strength" if len({dose.strength for dose in self.doses}) > 1 else "clips"
 
     @cached_property
@@ -252,7 +252,7 @@ class Grid:
         right, wrong
             Sum of points and of points lost at each dose.
         weight
-            What each answer counts.
+            Points for each answer.
         """
         yes, no = self.logs
         logs = self.prior + weight * (yes @ right + no @ wrong).reshape(self.prior.shape)
@@ -474,7 +474,7 @@ def _accuracy(ladder: Ladder, parameters: Parameters) -> Array:
 
 
 def design_effect(ladder: Ladder, answers: Sequence[Answer], parameters: Parameters) -> float:
-    """Return by how much answers of one source are alike, as far as the threshold depends on it; 1 or more.
+    """Return the design effect of one source's answers on the threshold; 1 or more.
 
     It is the variance of the score of the threshold summed by source, over that of independent answers.
     """

@@ -136,7 +136,7 @@ def threshold(
     crossings = [_crossing(positions, sums.sum(0), counts.sum(0), target)]
     crossing = crossings[0]
     low, high = -math.inf, math.inf
-    # draws from one source are all the same: their interval would have no width
+    # draws from one source are identical: their interval would have no width
     if len(sums) > 1:
         rng = keyed_rng(seed, *trials[0].who, "severity-threshold")
         for _ in range(draws):

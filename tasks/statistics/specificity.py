@@ -13,7 +13,7 @@ from tasks.statistics.intervals import ALPHA, NO_WIDTH, Interval, clustered_inte
 
 @dataclass(frozen=True, slots=True)
 class Auc:
-    """How well a score tells the videos of some pairs apart.
+    """How well a score separates the videos of some pairs.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class TrialPair:
     gold_tie
         Whether the gold answer is a tie, as in some meta-evaluation sets.
     control
-        Whether it is a control: its points say how often the untouched side is preferred.
+        Whether it is a control: its points give how often the untouched side is preferred.
     length, position
         Of an excerpt, its share of the source and where the damage is in it; None and empty otherwise.
     """
@@ -72,7 +72,7 @@ class Trial:
     preferred
         None if the request failed.
     failed_points
-        What a failure counts; None if it does not.
+        Points for a failure; None if it is not counted.
     p_first
         Probability of "first" according to the model's tokens; None if it is unknown.
     """
@@ -150,13 +150,13 @@ def trials_of(judgements: Iterable[Judgement], pairs: Iterable[TrialPair]) -> tu
     UserInputError
         If a judgement refers to a pair that is not in `pairs` or has another aspect there.
     """
-    known = {pair.pair_id: pair for pair in pairs}
+    by_id = {pair.pair_id: pair for pair in pairs}
     trials = []
     for row in settled(judgements):
-        pair = known.get(row.pair_id)
+        pair = by_id.get(row.pair_id)
         if pair is None:
             raise UserInputError(
-                f"{row.evaluator} judged pair {row.pair_id}, which is not among these {len(known)} pairs: "
+                f"{row.evaluator} judged pair {row.pair_id}, which is not among these {len(by_id)} pairs: "
                 "take the judgements of this release only"
             )
         if pair.aspect != row.aspect:

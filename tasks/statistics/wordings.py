@@ -173,15 +173,15 @@ def _components(points: NDArray[np.float64], sources: Sequence[str]) -> tuple[Co
             wording = ((wording_sum - mean_sum) / (wordings - 1) - both) / n
         return np.stack([pair, wording, both - noise, order, repeat], axis=-1)
 
-    there = (True, True, True, orders > 1, repeats > 1)
+    estimable = (True, True, True, orders > 1, repeats > 1)
     found = estimates(sums.sum(axis=0))
     variances = [
-        max(0.0, float(one)) if is_there else 0.0 for one, is_there in zip(found, there, strict=True)
+        max(0.0, float(one)) if is_there else 0.0 for one, is_there in zip(found, estimable, strict=True)
     ]
     whole = sum(variances)
     made: list[Component | None] = []
     intervals = jackknife_intervals(sums, sources, estimates)
-    for variance, interval, is_there in zip(variances, intervals, there, strict=True):
+    for variance, interval, is_there in zip(variances, intervals, estimable, strict=True):
         kept = None if interval is None else Interval(max(0.0, interval.low), max(0.0, interval.high))
         made.append(Component(variance, variance / whole if whole else None, kept) if is_there else None)
     return tuple(made)
@@ -201,8 +201,8 @@ def trials_by_wording(
     made: dict[str, dict[str, Sequence[Trial]]] = {}
     for (name, wording), some in wording_trials.items():
         if name not in made:
-            mine = own.get(name, ())
-            made[name] = {"": mine} if mine and _have_one_answer(mine) else {}
+            trials = own.get(name, ())
+            made[name] = {"": trials} if trials and _have_one_answer(trials) else {}
         if _have_one_answer(some):
             made[name][wording] = some
     return made

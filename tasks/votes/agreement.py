@@ -28,7 +28,7 @@ class VoteAgreement:
     ratings
         Ordinal α of A, B and C; its interval resamples sources.
     preferences
-        Nominal α of the preferred video. It is low if nearly everybody is right, since chance agreement is
+        Nominal α of the preferred video. It is low if nearly all are right, since chance agreement is
         nearly as high; read it together with `right`.
     unanimous
         Share of the pairs with at least two ratings on which all are equal; None without such pairs.

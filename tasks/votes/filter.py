@@ -63,7 +63,7 @@ class FilterVerdict(StrEnum):
     EXCLUDED_UNCLEAR = "excluded_unclear"
     #: too few votes, or not certain yet
     UNDECIDED = "undecided"
-    #: gold pairs that nobody voted on otherwise: the rule keeps them, or leaves them out
+    #: gold pairs without other votes: the rule keeps them, or leaves them out
     KEPT_GOLD = "kept_gold"
     EXCLUDED_GOLD = "excluded_gold"
     #: controls that no campaign shows
@@ -210,7 +210,7 @@ def pair_outcomes(
     votes
         The votes that count, see :func:`counting`; votes on other pairs are ignored.
     model
-        What is known of the workers, which weighs votes; under a rule that asks until a pair is certain.
+        Estimates for the workers, which weigh votes; under a rule that asks until a pair is certain.
     gold
         Ids of gold pairs. One that has votes that count is decided by them, as in a second campaign.
     unanswered
@@ -244,13 +244,13 @@ def pair_outcomes(
                 control=record.control,
             )
         )
-    known = {one.pair_id: one for one in outcomes}
+    by_id = {one.pair_id: one for one in outcomes}
     for record, followed in _followed(records):
-        of_it = FilterVerdict.UNDECIDED if followed is None else known[followed.pair_id].verdict
-        known[record.pair_id] = PairOutcome(
+        of_it = FilterVerdict.UNDECIDED if followed is None else by_id[followed.pair_id].verdict
+        by_id[record.pair_id] = PairOutcome(
             record.pair_id, record.source_id, record.aspect, of_it, excerpt=True
         )
-    return [known[record.pair_id] for record in records]
+    return [by_id[record.pair_id] for record in records]
 
 
 def _followed(records: Sequence[PairRecord]) -> Iterator[tuple[PairRecord, PairRecord | None]]:
@@ -309,7 +309,7 @@ class Retention:
     final
         Pairs that pass, with the gold pairs that the rule keeps.
     gold
-        Gold pairs that nobody voted on otherwise.
+        Gold pairs without other votes.
     kept_gold
         Those of them that the rule keeps.
     """

@@ -30,7 +30,7 @@ _STEPS: dict[Rating, int] = {"A": 0, "B": 1, "C": 2}
 
 
 class Flag(StrEnum):
-    """What is suspicious about a worker."""
+    """Suspicious findings about a worker."""
 
     FAST = "fast"
     DISAGREES = "disagrees"
@@ -39,7 +39,7 @@ class Flag(StrEnum):
     CARELESS = "careless"
 
 
-#: The paper's indicators alone, or the worker model beside them.
+#: The paper's indicators, alone or with the worker model.
 RuleName = Literal["paper", "strict"]
 
 
@@ -212,7 +212,7 @@ def quality(
     by_pair: dict[tuple[str, str], list[Vote]] = defaultdict(list)
     for vote in every:
         by_pair[vote.campaign, vote.pair_id].append(vote)
-    # added up once: nearly everybody votes on a gold pair
+    # added up once: nearly all workers vote on a gold pair
     pairs = {pair: _added_up(some) for pair, some in by_pair.items()}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for vote in every:
@@ -250,15 +250,15 @@ def evidence(votes: Iterable[Vote], worker: str, rule: QualityRule) -> dict[str,
     """
     every = _one_each(votes)
     fast = _fast(every, rule)
-    mine = [vote for vote in every if vote.worker == worker]
-    pair_ids = {vote.pair_id for vote in mine}
+    of_worker = [vote for vote in every if vote.worker == worker]
+    pair_ids = {vote.pair_id for vote in of_worker}
     by_pair: dict[str, list[Vote]] = defaultdict(list)
     for vote in every:
         if vote.pair_id in pair_ids:
             by_pair[vote.pair_id].append(vote)
-    before = {vote.pair_id: vote for vote in mine}
+    before = {vote.pair_id: vote for vote in of_worker}
     found = {}
-    for vote in mine:
+    for vote in of_worker:
         count: Counter[str] = Counter()
         _count_time(count, vote, fast)
         if vote.check is None:

@@ -29,7 +29,7 @@ from tasks.votes.worker_model import worker_model
 
 #: Name of people as an evaluator.
 HUMAN = "human"
-#: Name of the settings, which distinguishes votes from a judge that somebody named human.
+#: Name of the settings, which distinguishes votes from a judge that a user named human.
 SETTINGS = "votes"
 #: Name and settings, which identify an evaluator in statistics.
 PEOPLE = (HUMAN, SETTINGS)
@@ -153,12 +153,12 @@ def read_release_votes(
     if filtered_from(release) is not None:
         return _of_filtered(release)
     store = VotesStore(release.store)
-    known = store.campaigns()
+    stored = store.campaigns()
     for name in campaigns:
-        if name not in known:
+        if name not in stored:
             raise UserInputError(
                 f"there are no votes of campaign {name!r} in {store.path} (campaigns with votes: "
-                f"{', '.join(known) or 'none'})"
+                f"{', '.join(stored) or 'none'})"
             )
     records = release.pairs()
     pairs = {record.pair_id for record in records}

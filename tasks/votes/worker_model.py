@@ -12,8 +12,8 @@ Workers change: a careful one may become careless with any task, and stays so. A
 have happened are weighed (a change point model, exact since there is one change at most).
 
 Pairs and workers are inferred by belief propagation (Liu, Peng and Ihler, 2012): a worker is judged by the
-pairs without the worker's own votes, so that nobody agrees with themselves. The careful workers' shares of
-right answers are learned by expectation maximisation from a prior.
+pairs without the worker's own votes, so that workers are not compared with themselves. The careful workers'
+shares of right answers are learned by expectation maximisation from a prior.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 Key = TypeVar("Key", str, tuple[int, int])
 
-#: The states of a pair's damage: clear, weak, failed; of a check task: obvious to everybody, none at all.
+#: The states of a pair's damage: clear, weak, failed; of a check task: obvious, none at all.
 CLEAR, WEAK, FAILED, OBVIOUS, NONE = range(5)
 _LETTERS = ("A", "B", "C")
 
@@ -280,7 +280,7 @@ class _Inference:
         self._right, self._ratings = PRIOR_RIGHT, PRIOR_RATINGS
         self._states = np.tile(PRIOR_STATES, (len(self._aspects), 1))
         self._rows = _Rows(self._worker, len(self._workers))
-        # nobody knows the order of votes of the same time, or without one
+        # the order is unknown of votes of the same time, or without one
         later = [k > 0 and last[units[k]] > last[units[k - 1]] for k in range(len(units))]
         self._paths = self._prior_paths(np.array(later, dtype=np.float64))
         habits = (self._by_unit(np.eye(2)[self._left.astype(int)]), self._by_unit(np.eye(3)[self._letter]))
@@ -300,7 +300,7 @@ class _Inference:
     def _prior_paths(self, later: Floats) -> Floats:
         """Return the logarithms of the prior of being of a kind from a task on.
 
-        The shape is (workers, tasks, kinds). Careful workers are so from the first task on, and so are most
+        The shape is (workers, tasks, kinds). Careful workers are careful from the first task, and so are most
         careless ones; the others were careful before.
 
         Parameters
@@ -356,7 +356,7 @@ class _Inference:
         )
 
     def _before(self, kinds: Floats) -> dict[str, tuple[str, Floats]]:
-        """Return until when workers who have probably changed had not, and their kinds until then."""
+        """Return the last task before a worker's probable change, and the kinds until then."""
         before = {}
         for name, first, last in zip(self._workers, self._rows.first, self._rows.last, strict=True):
             careful = kinds[first : last + 1, :_CAREFUL].sum(axis=1)
@@ -378,9 +378,9 @@ class _Inference:
         """Return the logarithms of what depends on the pair, shape (units, kinds, states)."""
         high, letters = self._high[:, None], self._ratings.T[self._letter]
         right = np.where(high, self._right, 1 - self._right)
-        known = np.where(high, _KNOWN_RIGHT, 1 - _KNOWN_RIGHT)
+        probability = np.where(high, _KNOWN_RIGHT, 1 - _KNOWN_RIGHT)
         looked, rated = self._by_unit(np.log(right)), self._by_unit(np.log(letters))
-        opposite, certain = self._by_unit(np.log(1 - right)), self._by_unit(np.log(known))
+        opposite, certain = self._by_unit(np.log(1 - right)), self._by_unit(np.log(probability))
         nothing, checks = np.zeros_like(looked), self._checks[:, None]
         preferences = (
             looked, nothing, opposite, nothing, np.where(checks, looked, 0.0), certain

@@ -155,7 +155,7 @@ def test_pairs_get_votes_until_they_are_certain(published: Path, tmp_path: Path)
 
 
 def test_filter_comes_now_or_never(published: Path, tmp_path: Path) -> None:
-    assert "Nobody has voted in campaign small-1" in annotate_inline(asked(published, filter="now")).filtered
+    assert "Campaign small-1 has no votes yet" in annotate_inline(asked(published, filter="now")).filtered
     vote(published, tmp_path, {"aesthetics": "AAAAA", "temporal_flow": "A"})
     assert annotate_inline(asked(published)).filtered == ""
     now = annotate_inline(asked(published, filter="now", filtered="early"))

@@ -68,7 +68,7 @@ def test_a_server_that_is_away_costs_nothing_and_hears_all_later(caplog: pytest.
     assert "is available again" in output[1]
 
 
-def test_the_end_waits_for_the_server_but_not_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_waits_for_the_server_but_not_forever(caplog: pytest.LogCaptureFixture) -> None:
     server = Server()
     server.away = True
     began = time.monotonic()

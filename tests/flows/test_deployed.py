@@ -123,7 +123,7 @@ def test_a_release_is_put_before_people(
     says = asked["state"]["message"]
     assert asked["state"]["type"] == "COMPLETED"
     assert says.startswith("Campaign small-1 shows 8 pairs of release small version 1, 8 of them new.")
-    assert says.endswith("Nobody has voted in campaign small-1 yet, so nothing is filtered.")
+    assert says.endswith("Campaign small-1 has no votes yet, so nothing is filtered.")
     assert asked["name"] == "small-1 · 8 pairs"
     assert sorted(asked["tags"]) == ["campaign:small-1", "release:small", "site:lab"]
     shown = server.artifacts(asked["id"])

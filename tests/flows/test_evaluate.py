@@ -332,7 +332,7 @@ def test_selection_is_nested_and_reports_what_is_not_there(store: Path, planted:
 def test_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> None:
     evaluation = Evaluation(asked(store, "planted", "lengths"), RequestProgress(quiet=True))
     evaluation.prepare()
-    with only_one(evaluation.held(evaluation.judges[0])) as held:
+    with only_one(evaluation.lock_file(evaluation.judges[0])) as held:
         assert held
         result = evaluate_inline(asked(store, "planted", "lengths"))
         assert total(result, "right") == (0, 0, 18)

@@ -78,7 +78,7 @@ def test_where_there_are_pools_their_workers_look_for_a_gpu_and_the_driver_needs
     assert worker == here
     assert "heavy needs a pool with GPUs" in without
     assert "the profile has only cpu" in without
-    # it is not a reason for ever
+    # it is not a reason forever
     allowed = wanted | {"placement": both, "allow_cpu_models": True}
     assert scored.run(**allowed)["heavy"].scored == 2
 

@@ -15,7 +15,7 @@ from infra.end_signals import end_signals
 from infra.exit_guard import ExitGuard
 from tests.flows.prefect_servers import wait_for
 
-#: A process that a first signal does not end: it cleans up for ever.
+#: A process that a first signal does not end: it cleans up forever.
 STUBBORN = """
 import os, signal, sys, time
 from infra import end_signals

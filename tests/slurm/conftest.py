@@ -91,7 +91,7 @@ class Slurm:
         self.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
 
     def wait(self, reached: Callable[[], object], limit_s: float = 30.0) -> None:
-        """Wait until something is so; else fail with the queue."""
+        """Wait until a condition holds; else fail with the queue."""
         end = time.monotonic() + limit_s
         while not reached():
             assert time.monotonic() < end, f"not reached in {limit_s} s; {self.squeue()} {self.sinfo()}"

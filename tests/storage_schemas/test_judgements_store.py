@@ -59,12 +59,12 @@ def test_what_was_added_is_read_while_it_runs_and_afterwards(kept: JudgementsSto
 
 def test_transient_failures_are_asked_again_and_an_answer_counts_more(kept: JudgementsStore) -> None:
     kept.add([row("k", failure=Failure.SERVER_DOWN, at="9"), row("cut", failure=Failure.CUT_OFF)])
-    assert kept.known() == {("k", "p"): "server_down", ("cut", "p"): "cut_off"}
+    assert kept.failures() == {("k", "p"): "server_down", ("cut", "p"): "cut_off"}
     assert [is_settled(found) for found in ("server_down", None, "", "cut_off")] == [False, False, True, True]
     assert not is_settled("cut_off", retry={"cut_off"})
     assert is_settled("cut_off", retry={"refused"})
     kept.add([row("k", at="2")])
-    assert kept.known()[("k", "p")] == ""
+    assert kept.failures()[("k", "p")] == ""
     cut, answered = sorted(kept.rows(), key=lambda judged: judged.key)
     assert (answered.answered, answered.at, cut.failure) == (True, "2", Failure.CUT_OFF)
 
@@ -116,10 +116,10 @@ def test_small_parts_are_joined(kept: JudgementsStore) -> None:
     for n in range(4):
         kept.add([row(f"k{n}"), row("same", at=str(n))])
     reader = reopened(kept)
-    assert len(reader.known()) == 5
+    assert len(reader.failures()) == 5
     kept.pack()
     assert len(list(kept.parts.iterdir())) == 1
-    assert len(reader.known()) == len(reader.rows()) == 5
+    assert len(reader.failures()) == len(reader.rows()) == 5
 
 
 def test_pack_at_the_same_moment(kept: JudgementsStore, monkeypatch: pytest.MonkeyPatch) -> None:

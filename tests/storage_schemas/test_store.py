@@ -157,7 +157,7 @@ def test_manifest_is_last(store: Store, commit_hook: Callable[[Callable[[str], N
 @pytest.mark.parametrize("open_it", [Store.open, Store.create])
 def test_lost_version_is_named_with_a_command(whole_store: Store, open_it: Callable[[Path], Store]) -> None:
     (whole_store.root / "store.json").unlink()
-    with pytest.raises(IntegrityError, match="is missing beside artifacts/: restore it") as caught:
+    with pytest.raises(IntegrityError, match="is missing next to artifacts/: restore it") as caught:
         open_it(whole_store.root)
     command = str(caught.value).split("`")[1]
     subprocess.run(command, shell=True, check=True)

@@ -22,7 +22,7 @@ def study_result(options: EvaluateOptions, study: ProxyPairs, ties: TiePolicy = 
     options
         The options of the study's run. Answers with other settings, samplings or texts do not count.
     ties
-        What an evaluator's tie counts.
+        Points for an evaluator's tie.
     """
     # it imports SciPy's statistics, which takes a second
     from tasks.extras.meta_sets.proxy_result import proxy_result

@@ -37,8 +37,8 @@ class PromptsFlow(FlowDeclaration[PromptsOptions, PromptsRun, PromptsResult]):
 
     def artifacts(self, run: PromptsRun, result: PromptsResult) -> Iterator[Artifact]:
         """Yield a summary and a table of the videos."""
-        says = result.in_words()
-        yield Artifact("prompts-made", says, markdown=says)
+        summary = result.in_words()
+        yield Artifact("prompts-made", summary, markdown=summary)
         if rows := result.rows():
             yield Artifact("prompts", "Prompts", rows=rows)
 

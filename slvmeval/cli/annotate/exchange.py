@@ -394,7 +394,7 @@ def collect(
     """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
 
     Of a campaign of ratings it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
-    beside it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 while any of
+    next to it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 while any of
     them may still be used or replaced.
 
     Example: `slvmeval annotate collect --store STORE`

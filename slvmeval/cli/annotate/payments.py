@@ -1,4 +1,4 @@
-"""``slvmeval annotate payments``: who is owed what, alone or against a platform's export."""
+"""``slvmeval annotate payments``: payments due, alone or compared with a platform's export."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PaymentsOptions(terminal.DeskParameters):
         default=None, description="The platform's export of the study's submissions, as CSV."
     )
     reward: Annotated[float | None, Given(metavar="AMOUNT")] = Field(
-        default=None, ge=0, description="What the platform pays for an approved submission."
+        default=None, ge=0, description="Amount that the platform pays for an approved submission."
     )
     out: Annotated[Path | None, Given(("--out",), metavar="DIR")] = Field(
         default=None,
@@ -54,7 +54,7 @@ def register(annotate: CommandGroup) -> None:
 
 
 def payments(options: PaymentsOptions) -> None:
-    """List completion codes, the tasks that each worker answered, and what they are owed. Nothing is paid.
+    """List completion codes, the tasks that each worker answered, and the pay due. Nothing is paid.
 
     A worker gets the code with the first answer, or with what else is paid, which is in pay and named in
     also_for; workers who are not listed are owed nothing.

@@ -21,7 +21,7 @@ def register(annotate: typer.Typer) -> None:
 
 
 class PublishRatingsOptions(terminal.DeskParameters):
-    """Options of `publish-ratings`, beside those of a suite's run."""
+    """Options of `publish-ratings`, in addition to those of a suite's run."""
 
     suite: Annotated[str, Given(("suite",), "SUITE")] = Field(description="The suite, such as video-bench.")
     campaign: Annotated[str, Given(metavar="NAME")] = Field(

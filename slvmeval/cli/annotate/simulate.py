@@ -34,7 +34,7 @@ class SimulateOptions(Frozen):
     )
     pairs: int = Field(default=500, ge=1, description="Number of pairs.")
     gold: Annotated[int, Given(by_set=True)] = Field(
-        default=12, ge=0, description="Number of gold pairs beside them."
+        default=12, ge=0, description="Number of additional gold pairs."
     )
     seconds: Annotated[float, Given(by_set=True)] = Field(
         default=200.0, ge=1, description="Seconds to be watched of a pair's two videos together."

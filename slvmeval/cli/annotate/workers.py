@@ -60,7 +60,7 @@ class WorkersOptions(terminal.DeskParameters):
     by: ByOption = ""
     rule: Annotated[str | None, Given(metavar="paper|strict|FILE")] = Field(
         default=None,
-        description="The paper's indicators, the worker model beside them, or your own thresholds, as TOML; "
+        description="The paper's indicators, those with the worker model, or your own thresholds, as TOML; "
         "each campaign's own rule by default.",
     )
     everybody: Annotated[bool, Given(("--all",))] = Field(
@@ -70,9 +70,9 @@ class WorkersOptions(terminal.DeskParameters):
 
 
 def workers(options: WorkersOptions) -> None:
-    """List the workers to review: too fast, disagreeing with everybody, mostly wrong, or careless.
+    """List the workers to review: too fast, disagreeing with all others, mostly wrong, or careless.
 
-    It uses the collected votes (`annotate collect`). Nobody is excluded but by your decision. excluded: no
+    It uses the collected votes (`annotate collect`). Only your decision excludes a worker. excluded: no
     more tasks; past votes count unless the rule drops them. cleared: no longer listed for review, and given
     tasks again.
 
@@ -99,13 +99,13 @@ def _list_workers(options: WorkersOptions) -> None:
     from tasks.votes.quality import quality as quality_of
 
     files = VotesStore(terminal.open_store(options))
-    known = files.campaigns()
-    if options.campaign is not None and options.campaign not in known:
+    campaigns = files.campaigns()
+    if options.campaign is not None and options.campaign not in campaigns:
         raise UserInputError(
             f"there are no votes of campaign {options.campaign!r} (campaigns with votes: "
-            f"{', '.join(known) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
+            f"{', '.join(campaigns) or 'none'}): `slvmeval annotate collect` copies votes from the pages"
         )
-    names = known if options.campaign is None else [options.campaign]
+    names = campaigns if options.campaign is None else [options.campaign]
     rules = {name: find_quality_rule(options.rule or files.workers_rule(name) or "strict") for name in names}
     votes = files.votes(names)
     rows = [
@@ -232,7 +232,7 @@ class LinksOptions(terminal.DeskParameters):
     count: int = Field(default=1, ge=1, le=100_000, description="Number of links.")
     out: CsvOption = None
     note: Annotated[str, Given(metavar="TEXT")] = Field(
-        default="", description="Whom the links are for, which is recorded."
+        default="", description="Recipient of the links, which is recorded."
     )
     public_url: Annotated[str | None, Given(metavar="URL")] = Field(
         default=None,

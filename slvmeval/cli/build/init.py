@@ -19,7 +19,7 @@ from slvmeval.cli.declared import refuse
 from slvmeval.cli.evaluate.evaluators import Shape, new
 from storage_schemas.model import Frozen
 
-#: What a site with a cluster starts from, by the documents' names. Images are made from a source tree.
+#: Files that a site with a cluster starts from, by the documents' names. Images are made from a source tree.
 _CLUSTER = ("slurm", "infra/postgres")
 #: A project's files, and the packaged files that they are made of.
 _FILES = {
@@ -93,7 +93,7 @@ def _write_manifest(videos: Path) -> None:
 
     target = videos / "manifest.csv"
     if target.exists():
-        raise UserInputError(f"{target} is there already: remove or rename it")
+        raise UserInputError(f"{target} already exists: remove or rename it")
     text, count = draft_manifest(videos)
     write_atomic(target, text.encode())
     terminal.say(f"{count} files: {target}; fill in the column prompt_id, and model where it is empty")
@@ -122,7 +122,7 @@ def project_files(name: str, cluster: bool) -> dict[str, str]:
     }
     made = {target: Template(text(source)).safe_substitute(words) for target, source in _FILES.items()}
     if cluster:
-        # beside this package, in a source tree as in an installation
+        # next to this package, in a source tree as in an installation
         home = Path(str(files("slvmeval"))).parent
         for folder in _CLUSTER:
             made |= dict(_texts(home / folder, folder))

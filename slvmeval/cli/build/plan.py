@@ -158,8 +158,8 @@ def time_values(
     from flows.release.time_estimate import estimated_time
 
     placement = build.options.placement
-    known = None if gpu_hours["not_known"] else gpu_hours["hours"]
-    estimate = estimated_time(build.seconds_left(), placement, site, known, inspection_s)
+    hours = None if gpu_hours["not_known"] else gpu_hours["hours"]
+    estimate = estimated_time(build.seconds_left(), placement, site, hours, inspection_s)
     return {
         "cpu_hours": round(estimate.cpu_hours, 4),
         "wall_s": round(estimate.wall_s),
@@ -242,9 +242,9 @@ def _hours_text(hours: dict[str, Any]) -> str:
         for name, hours_of in hours["by_aspect"].items()
         if hours_of["hours"] is not None
     ]
-    known = [f"{_range(hours)}: {', '.join(parts)}"] if parts else []
+    texts = [f"{_range(hours)}: {', '.join(parts)}"] if parts else []
     unknown = [f"{name} ({frames} frames)" for name, frames in hours["not_known"].items()]
-    return "; ".join([*known, *([f"unknown for {', '.join(unknown)}"] if unknown else [])])
+    return "; ".join([*texts, *([f"unknown for {', '.join(unknown)}"] if unknown else [])])
 
 
 def _range(hours: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ def _group() -> None:
     """Inspect a data set before a build, caption and categorise its videos."""
 
 
-#: What a caption may say so that each aspect can damage its clip.
+#: Example captions with which each aspect can damage a clip.
 EXAMPLE = (
     '"A red boat drifts slowly across the harbour. A white tower stands on the left of the frame. In the '
     'background there is a green hill."'
@@ -192,7 +192,7 @@ def caption(
 ) -> None:
     """Write first captions and clip boundaries for the films of a folder that have none, for you to edit.
 
-    Scenes become clips, and the model describes each from a few frames, into a .jsonl file beside the film.
+    Scenes become clips, and the model describes each from a few frames, into a .jsonl file next to the film.
     Without --model and --server the captions are left blank for you to write. Existing captions stay; blank
     ones are filled, so the same command resumes without asking twice. Exit code 3: a model left some blank.
 
@@ -227,8 +227,8 @@ def caption(
     problems: dict[str, str] = {}
     lock = root / ".captioning"
     # a dry run writes nothing, not even a lock
-    with nullcontext(True) if options.dry_run else only_one(lock) as mine:
-        if not mine:
+    with nullcontext(True) if options.dry_run else only_one(lock) as is_ours:
+        if not is_ours:
             raise UserInputError(f"{holder(lock)} captions {root}: wait until it has finished")
         found = list(find_films(root))
         with terminal.step_bar("scenes", options.output != "table") as step:
@@ -341,11 +341,11 @@ def _show_captioned(
         }
         for film in films
     ]
-    known = {film.location for film in films}
+    locations = {film.location for film in films}
     rows += [
         {"video": name, "captions": "", "clips": 0, "blank": 0, "problem": text}
         for name, text in problems.items()
-        if name not in known
+        if name not in locations
     ]
     left = sum(blank.values())
     scan = f"next: {command_line('sources', 'scan', f'folder:{folder}')}"
@@ -460,12 +460,12 @@ def categorise(
             step(len(chosen) + len(failed), len(without), source.title)
 
         ask_categories(without, parameters, Servers(site.model_servers, Path(site.store)), on_category)
-    known = len(sources) - len(without)
+    with_category = len(sources) - len(without)
     terminal.show(
         options.output,
-        {"chosen": chosen, "failed": failed, "known": known},
+        {"chosen": chosen, "failed": failed, "known": with_category},
         f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
-        f"{known} had one",
+        f"{with_category} had one",
         *(f"{id_}: {message}" for id_, message in failed.items()),
     )
     if failed:

@@ -28,7 +28,7 @@ def register(parent: typer.Typer) -> None:
     KINDS["served-models"] = list_served
 
 
-#: The caption analyser's model and server; a model of one's own takes its place unless `name` says otherwise.
+#: The caption analyser's model and server; your own model replaces it unless `name` says otherwise.
 CAPTION_MODEL = "qwen3-8b"
 #: Memory of an H100 in GB that weights may take, so that some is left for a context.
 H100_WEIGHTS_GB = 70
@@ -177,12 +177,12 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
     from storage_schemas.errors import UserInputError, suggestion
     from tasks.models.registry import MODEL_SPECS, SERVED
 
-    known = VLLM_MODELS
-    if model in known:
-        return known[model]
+    models = VLLM_MODELS
+    if model in models:
+        return models[model]
     if model not in hub.names():
         raise UserInputError(
-            f"no model {model!r}: {suggestion(model, known, 'there are', hub.names())}; `slvmeval list "
+            f"no model {model!r}: {suggestion(model, models, 'there are', hub.names())}; `slvmeval list "
             f"served-models` shows the "
             f"papers' models, and `slvmeval models add NAME FOLDER --kind {SERVED}` adds one of yours"
         )
@@ -190,9 +190,9 @@ def _served_model(model: str, hub: ModelHub) -> VllmModel:
     if kind != SERVED:
         raise UserInputError(
             f"{model} is a model of kind {kind}, which builds load themselves: name one of "
-            f"{', '.join(known)}, or a model of yours of kind {SERVED}"
+            f"{', '.join(models)}, or a model of yours of kind {SERVED}"
         )
-    return known[CAPTION_MODEL].model_copy(update={"repository": model, "weights_gb": None})
+    return models[CAPTION_MODEL].model_copy(update={"repository": model, "weights_gb": None})
 
 
 def _with_settings(served: VllmModel, settings: Sequence[str]) -> VllmModel:

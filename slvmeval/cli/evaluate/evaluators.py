@@ -98,7 +98,7 @@ def write_package(name: str, shape: Shape, folder: Path) -> None:
     Raises
     ------
     UserInputError
-        If the name is unsuitable or taken, or something is in the folder.
+        If the name is unsuitable or taken, or the folder is not empty.
     """
     from slvmeval.new_files import write_new_files
     from storage_schemas.errors import UserInputError

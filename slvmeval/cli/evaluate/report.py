@@ -86,7 +86,7 @@ class ReportOptions(JudgedOptions):
     )
     against: Annotated[str | None, Given(metavar="paper|FILE")] = Field(
         default=None,
-        description="Show published values beside yours: those of the paper, or of a TOML file.",
+        description="Show published values next to yours: those of the paper, or of a TOML file.",
     )
     margin: Annotated[float, Given(metavar="POINTS", by_set=True)] = Field(
         default=10.0,
@@ -167,7 +167,7 @@ class CompareOptions(JudgedOptions):
 def compare(
     options: CompareOptions,
 ) -> None:
-    """Say whether one of two evaluators is better, at what, by how much, and how many pairs would show it.
+    """Test whether one of two evaluators is better, where, by how much, and the number of pairs needed.
 
     Example: `slvmeval compare gpt-5-video qwen3-vl-video --store STORE --out COMPARISON`
     """
@@ -222,7 +222,7 @@ class JuryOptions(JudgedOptions):
 def jury(
     options: JuryOptions,
 ) -> None:
-    """Say what a jury of several evaluators would answer: majority, fitted weights, best jury of each size.
+    """Report how a jury of several evaluators would answer: majority, fitted weights, best jury of each size.
 
     It uses stored answers only. The report has the same tables for all evaluators.
 
@@ -390,7 +390,7 @@ def _of_harness(options: MakeOptions, answers: Path) -> None:
 
 
 def _write_submission(file: Path, made: Submission, release: Release) -> None:
-    """Write a submission if it is in order, and say what it has."""
+    """Write a valid submission, and report its content."""
     from storage_schemas.commit import write_atomic
     from tasks.publish.submission import check_submission, submission_bytes
 

@@ -369,7 +369,7 @@ class PullOptions(SiteParameters):
 def pull(
     options: PullOptions,
 ) -> None:
-    """Bring a release that somebody handed on into a store, which is created if necessary, or submissions.
+    """Import a shared release into a store, which is created if necessary, or submissions.
 
     It can then be opened, verified, judged and extended like one of your own. What the store has is not
     fetched again: repeating the command resumes. HF_TOKEN or `hf auth login` log in, HF_ENDPOINT names

@@ -48,7 +48,7 @@ class ReleaseDamage:
 
 #: Fewer pairs are checked in this process: starting others takes longer.
 _WORTH_PROCESSES = 50
-#: What one call of a worker checks of the store's files.
+#: Files of the store that one call of a worker checks.
 _PLACES_A_CALL = 20
 
 
@@ -72,7 +72,7 @@ def check_release(
         Also read both sides of each pair through its view, and check every file of the store, whether the
         release uses it or not.
     step
-        Called with (steps done, steps in all, what was checked); a step is a pair, or some of the files.
+        Called with (steps done, total steps, what was checked); a step is a pair, or some of the files.
     quiet
         Do not report whose frames are recreated.
     workers
@@ -232,7 +232,7 @@ def _check_source(
         gone = restore_frames(release, [source_id], teller(quiet)).get(source_id)
         if gone is not None:
             return ReleaseDamage(what, gone, artifacts, source_id)
-        # its files first: what they say of the frames is then as it was written
+        # its files first: what they state about the frames is then unchanged
         check_files(store.artifact_path(FRAMES, frames_id))
         timeline = artifact_id(TIMELINE, store.manifest(FRAMES, frames_id).consumes)
         artifacts = ((TIMELINE, timeline),)

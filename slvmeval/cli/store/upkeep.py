@@ -89,7 +89,7 @@ def verify(
     except IntegrityError as problem:
         if options.repair or not options.deep:
             raise
-        # what lies in it can be checked all the same
+        # its content can still be checked
         opened = Store(terminal.store_folder(options))
         damages.append(ReleaseDamage("the store", str(problem)))
     if options.repair:
@@ -290,7 +290,7 @@ _SCHEMAS = ("recipe", "profile", "tables")
 
 
 def list_schemas(options: ListOptions) -> None:
-    """Print the schemas that are named; without a name, which there are."""
+    """Print the named schemas, or, without a name, list all of them."""
     names = chosen(options, _SCHEMAS)
     if not options.names:
         terminal.show(options.output, names, *names)

@@ -1,4 +1,4 @@
-"""``--against`` of a suite's tables: printed values beside ours."""
+"""``--against`` of a suite's tables: printed values next to ours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AgainstOption = Annotated[
     str | None,
     Given(metavar="paper|FILE"),
-    Field(description="Show published values beside ours: those of the suite's paper, or of a TOML file."),
+    Field(description="Show published values next to ours: those of the suite's paper, or of a TOML file."),
 ]
 
 

@@ -1,4 +1,4 @@
-"""``slvmeval suite alignment``: a suite, or its variants beside each other, by agreement with people."""
+"""``slvmeval suite alignment``: agreement of a suite or of its variants with people."""
 
 from __future__ import annotations
 

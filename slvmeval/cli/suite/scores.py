@@ -145,9 +145,9 @@ def the_suite(store: Store, name: str | None) -> Suite:
     from tasks.scoring.suites.registry import make_suite
     from tasks.scoring.suites.score_store import ScoresStore
 
-    there = ScoresStore(store).suites()
+    names = ScoresStore(store).suites()
     if name is None:
-        plain = [one for one in there if "+" not in one]
+        plain = [one for one in names if "+" not in one]
         if not plain:
             raise StoreError(f"there are no scores in {store.root}: `slvmeval suite run NAME` makes them")
         if len(plain) > 1:
@@ -320,14 +320,14 @@ def correlations(
     if options.scores is None:
         held = terminal.open_store(options)
         made: Suite | None = the_suite(held, options.suite)
-        there = ScoresStore(held).rows(made.name if made else "")
+        scored = ScoresStore(held).rows(made.name if made else "")
     else:
-        made, there = suite_of_file(options.scores, options.suite)
-    known = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
+        made, scored = suite_of_file(options.scores, options.suite)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
     if options.categories is not None:
-        known = with_categories(known, load_categories(options.categories))
-    rows, _ = current(there, options.settings or ())
-    tables = correlation_tables(runs_of(rows), made.dimensions_of(rows) if made else (), known)
+        prompts = with_categories(prompts, load_categories(options.categories))
+    rows, _ = current(scored, options.settings or ())
+    tables = correlation_tables(runs_of(rows), made.dimensions_of(rows) if made else (), prompts)
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]

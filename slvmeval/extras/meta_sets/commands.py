@@ -64,7 +64,7 @@ def proxy_study(
     run: Annotated[terminal.RunSwitches, Only("direct", "output", "quiet")],
     given: ProxyStudyOptions,
 ) -> None:
-    """Rank evaluators on real against generated and on real against degraded videos; say how alike.
+    """Rank evaluators on real against generated and on real against degraded videos; report their agreement.
 
     Answers are kept in the store: the same command resumes. Exit code 3: some requests
     have no answer.

@@ -1,6 +1,6 @@
 """``slvmeval suite prompts``: complex prompts from a user's own videos, corrected by a person.
 
-What the commands of ``slvmeval suite prompts`` print.
+Output of the commands of ``slvmeval suite prompts``.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class ReviewOptions(Frozen):
 def review(
     options: ReviewOptions,
 ) -> None:
-    """Show drafts beside stills of their videos on a local page, where they are corrected and accepted.
+    """Review drafts next to stills of their videos on a local page: correct and accept them.
 
     With --edit it writes files into FOLDER/edit; --edited reads them back.
 
@@ -196,8 +196,8 @@ def review(
         return
     project = Project(options.folder)
     if options.edit:
-        written, there = write_edit_files(project)
-        terminal.say(*(f"left as it is: {path}" for path in there))
+        written, existing = write_edit_files(project)
+        terminal.say(*(f"left as it is: {path}" for path in existing))
         terminal.say(
             f"{len(written)} files: {project.edit_folder}; edit the texts, write `verdict: accepted` or "
             f"`left_out`, then `{command_line('suite', 'prompts', 'review', options.folder, '--edited')}`"
@@ -279,8 +279,8 @@ def statistics(
 
     reader = Locot2vBench(Setup(store_path=""))
     loaded = {_name(path, options.files): load_prompts(path, reader) for path in options.files}
-    known = {} if options.categories is None else load_categories(options.categories)
-    suites = {name: list(with_categories(one.by_id, known).values()) for name, one in loaded.items()}
+    categories = {} if options.categories is None else load_categories(options.categories)
+    suites = {name: list(with_categories(one.by_id, categories).values()) for name, one in loaded.items()}
     left_out = [row for one in loaded.values() for row in one.left_out]
     if not options.ask:
         refuse(options, "only with --ask", "settings")

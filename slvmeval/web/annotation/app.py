@@ -117,7 +117,9 @@ async def _weigh(desk: Desk, campaigns: Sequence[str]) -> None:
             try:
                 await run_sync(desk.votes.weigh, name)
             except SQLAlchemyError as problem:
-                log.warning("votes of campaign %s are weighed later, the database is away: %s", name, problem)
+                log.warning(
+                    "votes of campaign %s are weighed later, the database is unavailable: %s", name, problem
+                )
 
 
 def _apart(pages: ASGIApp) -> ASGIApp:

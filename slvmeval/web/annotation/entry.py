@@ -82,7 +82,7 @@ def _entered(site: Site, campaign: Campaign, parameters: dict[str, str], who: st
 
 
 def _from_prolific(site: Site, campaign: str, parameters: dict[str, str], who: str) -> dict[str, str]:
-    """Return Prolific's ids: those that it signed, or what the address says where that is enough."""
+    """Return Prolific's ids: the signed ones, or those of the address if these suffice."""
     if "prolific-unsigned" in site.serving.platforms and "PROLIFIC_PID" in parameters:
         _limit_new(site, campaign, "prolific", parameters["PROLIFIC_PID"], who)
         return parameters

@@ -252,12 +252,12 @@ def read_assets(folder: Path) -> dict[str, Asset]:
 
 def assets_router(folder: Path = ASSETS) -> APIRouter:
     """Return the handler that serves the files of a folder."""
-    known = read_assets(folder)
+    assets = read_assets(folder)
     router = APIRouter(prefix=ASSETS_URL)
 
     @router.api_route("/{name}", methods=["GET", "HEAD"])
     async def asset(request: Request, name: str) -> Response:
-        static = known.get(name)
+        static = assets.get(name)
         if static is None:
             raise not_found()
         headers = {"ETag": static.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}

@@ -102,9 +102,9 @@ class ProlificTokens:
             pause = _AGAIN_S if self._keys else _AWAY_S
             if age is None or age > _KEEP_S or (name not in self._keys and age > pause):
                 self._renew()
-                # also where they are away: those who wait are told at once
+                # also if they are unavailable: waiting requests fail at once
                 self._asked = self._clock()
-            known = self._keys.get(name)
+            key = self._keys.get(name)
             if not self._keys:
                 raise Problem(
                     503,
@@ -112,9 +112,9 @@ class ProlificTokens:
                     f"Prolific's keys cannot be fetched from {self._url}: try again in a minute",
                     retry_s=_AGAIN_S,
                 )
-        if known is None:
+        if key is None:
             raise _bad("the token of this link is signed with an unknown key")
-        return known
+        return key
 
     def _renew(self) -> None:
         """Fetch the keys; those that are known stay if that fails."""

@@ -46,7 +46,7 @@ class Limiter:
         Parameters
         ----------
         kind
-            What is counted; `who` has a separate bucket for each kind.
+            The kind of request; `who` has a separate bucket for each.
         who
             A worker or an address.
         a_minute
@@ -70,10 +70,10 @@ class Limiter:
         return 0.0 if not a_minute or left >= 1 else (1 - left) * 60 / a_minute
 
     @staticmethod
-    def _now(now: float, known: tuple[float, float, int] | None, a_minute: int) -> float:
-        if known is None:
+    def _now(now: float, state: tuple[float, float, int] | None, a_minute: int) -> float:
+        if state is None:
             return float(a_minute)
-        left, then, _ = known
+        left, then, _ = state
         return min(float(a_minute), left + (now - then) * a_minute / 60)
 
     def _forget(self, now: float) -> None:

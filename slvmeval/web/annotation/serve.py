@@ -61,7 +61,7 @@ class Serving:
     prolific_keys
         Address of the keys with which Prolific signs.
     new_a_minute
-        Maximum number of new workers per minute from one address whose ids nobody signs; 0 for no limit.
+        Maximum number of new workers per minute from one address whose ids are unsigned; 0 for no limit.
     attempts_a_minute
         Maximum number of entries with a bad link, and of wrong logins, per minute from one address; 0 for no
         limit.
@@ -107,7 +107,7 @@ class Serving:
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """What a platform's token may name as the server that it is for."""
+        """Names of this server that a platform's token may contain."""
         parts = urlsplit(self.address)
         return tuple(dict.fromkeys((self.address, f"{self.address}/", parts.netloc, parts.hostname or "")))
 
@@ -180,7 +180,7 @@ def organiser_secret(key: bytes) -> str:
 
 
 def checker_secret(key: bytes) -> str:
-    """Return the secret of those who check ratings; as :func:`organiser_secret`, and another one."""
+    """Return the secret for checking ratings, made like :func:`organiser_secret`."""
     return _secret(key, "checker", CHECKER_VARIABLE)
 
 
@@ -355,9 +355,9 @@ def _nothing(name: str | None, settings: Serving, published: Sequence[str]) -> s
     what = (
         "nothing is published" if name is None else f"neither a campaign nor a release {name!r} is published"
     )
-    known = f" (there are {', '.join(published)})" if published else ""
+    listed = f" (there are {', '.join(published)})" if published else ""
     command = command_line("annotate", "publish", name or "RELEASE", store=settings.store)
-    return f"{what} in the database of {settings.store}{known}: {command}"
+    return f"{what} in the database of {settings.store}{listed}: {command}"
 
 
 def _check_licences(desk: Desk, campaign: Campaign, settings: Serving) -> None:

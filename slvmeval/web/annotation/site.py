@@ -46,10 +46,10 @@ class Site:
 
         Newly published settings take effect after at most `_SETTINGS_S`.
         """
-        read_at, known = self._known.get(name, (0.0, None))
+        read_at, cached = self._known.get(name, (0.0, None))
         now = time.monotonic()
-        if known is not None and now - read_at < _SETTINGS_S:
-            return known
+        if cached is not None and now - read_at < _SETTINGS_S:
+            return cached
         try:
             if name in self.serving.campaigns:
                 opened = self.desk.campaigns.get(name)

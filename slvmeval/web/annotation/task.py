@@ -84,7 +84,7 @@ def task_page(request: Request, campaign: str) -> Response:
 
 
 def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str | None:
-    """Return the next page of a worker without a task: the code, if anything is owed."""
+    """Return the next page of a worker without a task: the code, if payment is due."""
     if reason is RefusalReason.NO_CONSENT:
         return f"/c/{session.campaign}/consent"
     if reason is RefusalReason.CHECK_FIRST:

@@ -54,7 +54,7 @@ class StorePage:
     secret: str = field(default_factory=new_secret)
 
     def written(self, page_id: str, name: str) -> Path:
-        """Return a file beside a remembered page; answer 404 if there is none."""
+        """Return a file next to a remembered page; answer 404 if there is none."""
         page = next((page for page in written_pages(self.store) if page.id == page_id), None)
         if page is None:
             raise HTTPException(404, "this page is not there any more")

@@ -1,4 +1,4 @@
-"""What the page of a store shows, read again each time; nothing is written."""
+"""The content of a store's page, read again each time; nothing is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tasks.scoring.suites.score_store import ScoresStore
 
 @dataclass(frozen=True)
 class Group:
-    """How many answers or scores there are of one name, and how many of them failed."""
+    """Numbers of answers or scores of one name, and of failed ones."""
 
     name: str
     within: str

@@ -341,7 +341,7 @@ def import_answers(
     if new and not dry_run:
         added = desk.votes.add(campaign, [one.vote for one in new.values()])
         desk.votes.weigh(campaign)
-        # somebody else imported or published after we read the votes
+        # another process imported or published after we read the votes
         rejected = {
             **dict.fromkeys(added.refused, (LeftOutReason.OTHER_ANSWER, _OTHER)),
             **dict.fromkeys(added.unknown_pairs, (LeftOutReason.UNKNOWN_PAIR, "the pair is no longer shown")),
@@ -364,8 +364,8 @@ def write_report(path: Path, left_out: Sequence[LeftOutRow]) -> None:
     write_atomic(path, text.getvalue().encode("utf-8-sig", "replace"))
 
 
-def _same(known: Vote, given: Vote) -> bool:
-    return (known.preferred, known.rating) == (given.preferred, given.rating)
+def _same(stored: Vote, given: Vote) -> bool:
+    return (stored.preferred, stored.rating) == (given.preferred, given.rating)
 
 
 @dataclass(frozen=True)

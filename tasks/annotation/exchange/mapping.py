@@ -119,8 +119,8 @@ class AnswerMapping(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> AnswerMapping:
-        for field, known in self.values.items():
-            for given, meaning in known.items():
+        for field, meanings in self.values.items():
+            for given, meaning in meanings.items():
                 if field in CHOICES and meaning not in CHOICES[field]:
                     raise ValueError(
                         f"values.{field}: {given!r} cannot mean {meaning!r}: choose "
@@ -166,10 +166,10 @@ class AnswerMapping(Frozen):
 
     def meaning(self, field: AnswerField, text: str) -> str | None:
         """Return the meaning of a cell; None if it is unknown. Free text is returned unchanged."""
-        known = self.values.get(field, {})
-        if text in known:
-            return known[text]
-        spelled = {_plain(given): value for given, value in known.items()}
+        meanings = self.values.get(field, {})
+        if text in meanings:
+            return meanings[text]
+        spelled = {_plain(given): value for given, value in meanings.items()}
         if _plain(text) in spelled:
             return spelled[_plain(text)]
         if field not in CHOICES:

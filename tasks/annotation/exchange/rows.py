@@ -104,8 +104,8 @@ def _json_rows(text: str) -> Iterator[AnswerRow]:
         cells = {str(name): _cell(item) for name, item in value.items()}
         nested = next((name for name, cell in cells.items() if cell is None), None)
         nested_problem = "" if nested is None else f"{nested!r} is not a single value"
-        known = {name: cell for name, cell in cells.items() if cell is not None}
-        yield AnswerRow(number, number, known, nested_problem)
+        row = {name: cell for name, cell in cells.items() if cell is not None}
+        yield AnswerRow(number, number, row, nested_problem)
 
 
 def _cell(value: Any) -> str | None:

@@ -5,7 +5,7 @@ everything that a platform needs to show the task itself, and answers return as 
 :mod:`tasks.annotation.exchange.answers`.
 
 A row is a *slot*: one of the votes that a pair needs. A slot's id and the order of its two videos are keyed
-hashes, so nothing has to be stored for reading answers, and an id reveals nothing.
+hashes, so nothing need be stored for reading answers, and an id reveals nothing.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class AestheticQuality(VisualScorer):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         self._pictures.check()
         self._head.check()

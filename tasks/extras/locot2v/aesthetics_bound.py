@@ -45,7 +45,7 @@ def bound_of(
     siglip: str = _MODELS.pictures.model,
     head: str = _MODELS.head,
 ) -> float:
-    """Return the mean score of the best tenth of some pictures, each read and scored by itself.
+    """Return the mean score of the best tenth of some pictures, each read and scored separately.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """LoCoT2V-Bench as a judge of pairs: each aspect stands for one of its dimensions (``aspects.toml``).
 
-Each video is scored by itself; the greater score is better.
+Each video is scored separately; the greater score is better.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class DisFlow:
     Class attributes
     ----------------
     hardware
-        What the workers that run it must have.
+        Hardware that its workers must have.
     """
 
     hardware: ClassVar[Hardware] = "cpu"
@@ -92,7 +92,7 @@ class RaftFlow(DisFlow):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         self._model.check()
 

@@ -77,7 +77,7 @@ class VisualModel(HubSource):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         self._require()
         try:

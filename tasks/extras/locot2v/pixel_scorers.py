@@ -183,7 +183,7 @@ class PixelScorer(VisualScorer):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         self._flow.check()
 

@@ -109,7 +109,7 @@ def masks_of(
 def cut_out(rgb: Planes, masks: Masks) -> Planes | None:
     """Return the smallest rectangle around the best mask, ``(h, w, 3)``; None without one.
 
-    Pixels beside the mask have its mean colour.
+    Pixels outside the mask have its mean colour.
     """
     if not len(masks) or not masks[0].any():
         return None

@@ -61,7 +61,7 @@ class Locot2vBench(Suite):
         return DIMENSIONS
 
     def dimensions_of(self, rows: Iterable[SuiteScore]) -> Sequence[Dimension]:
-        """Return the 26 for some scores; aesthetic quality is called raw if they have no upper bound."""
+        """Return the 26 dimensions of some scores; aesthetic quality is called raw without an upper bound."""
         name = RAW_AESTHETICS.name
         raw = any(row.dimension == name and row.score is not None and is_raw(row) for row in rows)
         return (RAW_AESTHETICS, *DIMENSIONS[1:]) if raw else DIMENSIONS

@@ -168,7 +168,7 @@ class TechnicalQuality(VisualScorer):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         self._model.check()
 

@@ -57,7 +57,7 @@ class FeatureScorer(VisualScorer):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         self._pictures.check()
 
@@ -114,7 +114,7 @@ class TransitionSmoothness(FeatureScorer):
         Raises
         ------
         PrerequisiteError
-            If not, with what to do.
+            If not, with the remedy.
         """
         super().check()
         self._flow.check()

@@ -88,7 +88,7 @@ def agreements(
     ties
         How an evaluator's tie counts if one video is better.
     failures
-        What a request without an answer counts.
+        Points for a request without an answer.
     """
     rows = settled(judgements)
     tied = {id_: pair.gold == "tie" for id_, pair in gold.items()}

@@ -32,7 +32,7 @@ class MetaPair:
     gold
         Which one is better for the aspect; ``tie`` if they are equally good or bad.
     details
-        What else the set says of it, JSON-serialisable.
+        Further information from the set, JSON-serialisable.
     """
 
     key: str
@@ -97,6 +97,6 @@ def unique(pairs: Sequence[MetaPair], left_out: Sequence[UnusedLine]) -> LoadedS
     more = list(left_out)
     for pair in pairs:
         if pair.key in by_key:
-            more.append(UnusedLine(pair.key, Reason.DUPLICATE_ID.value, f"{pair.key} is there twice"))
+            more.append(UnusedLine(pair.key, Reason.DUPLICATE_ID.value, f"{pair.key} appears twice"))
         by_key.setdefault(pair.key, pair)
     return LoadedSet(tuple(by_key.values()), tuple(more))

@@ -172,22 +172,22 @@ class Fetv(MetaSet):
         pairs: list[MetaPair] = []
         left_out = list(files.left_out)
         for number, prompt in files.prompts.items():
-            there: dict[str, Path] = {}
+            paths: dict[str, Path] = {}
             for model in sorted(files.scores):
                 if number not in files.scores[model]:
                     continue
                 try:
-                    there[model] = files.video(model, number)
+                    paths[model] = files.video(model, number)
                 except SetAside as problem:
                     left_out.append(
                         UnusedLine(f"{model}, prompt {number}", problem.reason.value, problem.message)
                     )
-            pairs += _comparisons(files, prompt, there)
+            pairs += _comparisons(files, prompt, paths)
         return unique(pairs, left_out)
 
 
-def _comparisons(files: FetvFiles, prompt: FetvPrompt, there: Mapping[str, Path]) -> Iterator[MetaPair]:
-    for first, second in combinations(there, 2):
+def _comparisons(files: FetvFiles, prompt: FetvPrompt, paths: Mapping[str, Path]) -> Iterator[MetaPair]:
+    for first, second in combinations(paths, 2):
         for score in SCORES:
             means = files.means(first, second, prompt.number, score)
             if means is None:
@@ -195,8 +195,8 @@ def _comparisons(files: FetvFiles, prompt: FetvPrompt, there: Mapping[str, Path]
             yield MetaPair(
                 key=f"{prompt.number}|{first}|{second}|{score}",
                 group=f"prompt-{prompt.number}",
-                video_a=there[first],
-                video_b=there[second],
+                video_a=paths[first],
+                video_b=paths[second],
                 prompt=prompt.prompt,
                 aspect=score,
                 gold="tie" if means[0] == means[1] else "a" if means[0] > means[1] else "b",

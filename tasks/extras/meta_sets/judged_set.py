@@ -51,12 +51,12 @@ def load_judged_set(
     evaluators
         Names of the evaluators to include; all by default.
     failures
-        What a request without an answer counts.
+        Points for a request without an answer.
 
     Raises
     ------
     UserInputError
-        If nobody judged a pair of it, an evaluator is named that did not, or the set cannot be read.
+        If it has no judgements, an evaluator is named that did not, or the set cannot be read.
     """
     facts, gold = pairs.facts(), pairs.meta_pairs()
     asides = Asides.of(JudgementsStore(store).rows(pair_ids=list(gold)), evaluators)

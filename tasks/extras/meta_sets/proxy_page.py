@@ -81,7 +81,7 @@ def proxy_figure(result: ProxyResult, table: Table) -> Figure:
             axes.plot(*ranks, "o", color=PALETTE[0], markersize=6, clip_on=False)
             # evaluators of equal ranks have one point, and their names below each other
             line = taken[ranks] = taken.get(ranks, -1) + 1
-            # beside the point towards the middle, so that no name leaves the drawing
+            # on the side towards the middle, so that names stay inside the drawing
             left = ranks[0] < (1 + last) / 2
             axes.annotate(
                 row["evaluator"],

@@ -89,7 +89,7 @@ class ProxyPairs(NamedPairs):
     models
         Generating models; all that people scored where empty.
     couples
-        Maximum number of joined prompts, drawn; fewer lie within more.
+        Maximum number of joined prompts, drawn; a smaller number is a subset of a larger one.
     seed
         Key of all draws.
     fps, long_side
@@ -198,15 +198,15 @@ def _draw(study: ProxyPairs) -> ProxyDraw:
 
 
 def _models(files: FetvFiles, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    there = sorted(set(files.scores) - {TRUTH})
+    models = sorted(set(files.scores) - {TRUTH})
     if TRUTH not in files.scores:
-        raise UserInputError(f"people's scores of {TRUTH} are missing: there are {', '.join(there)}")
+        raise UserInputError(f"people's scores of {TRUTH} are missing: there are {', '.join(models)}")
     for model in wanted:
-        if model not in there:
-            raise UserInputError(f"people scored no model {model!r}: there are {', '.join(there) or 'none'}")
-    if not there:
+        if model not in models:
+            raise UserInputError(f"people scored no model {model!r}: there are {', '.join(models) or 'none'}")
+    if not models:
         raise UserInputError("people's scores of generated videos are missing")
-    return tuple(dict.fromkeys(wanted)) or tuple(there)
+    return tuple(dict.fromkeys(wanted)) or tuple(models)
 
 
 def _usable(

@@ -94,7 +94,7 @@ class SetReport(Report):
         return (self.tables["agreement"],)
 
     def is_private(self, private: bool) -> bool:
-        """Return `private`: no set says what may be redistributed."""
+        """Return `private`: no set states what may be redistributed."""
         return private
 
     def about(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def set_report_of(
     published: Published | None = None,
     margin: float = MARGIN,
 ) -> SetReport:
-    """Return the tables and figures on a set's judgements, held against published values if given."""
+    """Return the tables and figures on a set's judgements, compared with published values if given."""
     matrix = matrix_of(gathered, interval)
     members = compare_all(gathered.trials, gathered.ties)
     made = [
@@ -235,5 +235,5 @@ class SetReports:
     def report(
         self, judged: JudgedSet, interval: IntervalKind, published: Published | None, margin: float
     ) -> SetReport:
-        """Return the report on the judgements of a set, held against published values if given."""
+        """Return the report on the judgements of a set, compared with published values if given."""
         return set_report_of(judged, interval, published, margin)

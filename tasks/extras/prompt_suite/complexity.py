@@ -120,8 +120,8 @@ def statistics_tables(suites: Mapping[str, Sequence[SuitePrompt]], paper: bool =
     for name, prompts in suites.items():
         counts = Counter(prompt.category for prompt in prompts if prompt.category)
         for category, count in sorted(counts.items()):
-            known = {prompt.theme for prompt in prompts if prompt.category == category and prompt.theme}
-            row = {"category": category, "suite": name, "samples": count, "themes": len(known)}
+            of_category = {prompt.theme for prompt in prompts if prompt.category == category and prompt.theme}
+            row = {"category": category, "suite": name, "samples": count, "themes": len(of_category)}
             by_category.append(row)
     themes = (Column("theme", "theme"), *COLUMNS)
     empty = "" if by_theme else "No prompt has a theme."

@@ -13,7 +13,7 @@ from tasks.scoring.user_files import UnusedLine, read_text
 
 #: Separates the header from the text.
 LINE = "---"
-#: Verdict of a draft that nobody has decided on.
+#: Verdict of an undecided draft.
 OPEN = "open"
 _KEYS = ("prompt", "draft", "video", "verdict", "by", "note")
 #: A file that cannot be imported.

@@ -131,8 +131,8 @@ class Maker:
         self.project.reviews()
         self.project.prepare()
         lock = self.project.folder / ".making"
-        with only_one(lock) as mine:
-            if not mine:
+        with only_one(lock) as is_ours:
+            if not is_ours:
                 raise UserInputError(
                     f"{holder(lock)} makes prompts in {self.project.folder}: wait until it has finished"
                 )

@@ -87,7 +87,7 @@ def said_meanwhile(prompt_id: str, before: Review | None) -> str:
     if before is None:
         return f"{prompt_id}: its review has been removed meanwhile: look at it again"
     what = "accepted a text of it" if before.verdict == "accepted" else "left it out"
-    who = before.by or "somebody"
+    who = before.by or "another reviewer"
     return f"{prompt_id}: {who} has {what} meanwhile ({before.at}): save again to replace that"
 
 
@@ -124,7 +124,7 @@ class Draft(Frozen):
 
     @cached_property
     def digest(self) -> str:
-        """Checksum of the text and the video, which tells drafts of a prompt apart."""
+        """Checksum of the text and the video, which distinguishes drafts of a prompt."""
         return digest_text(f"{self.video.digest} {self.text}")
 
 
@@ -281,7 +281,7 @@ class Project:
         Raises
         ------
         UserInputError
-            If the prompt does not exist, its draft has changed, somebody else has reviewed it meanwhile, or
+            If the prompt does not exist, its draft has changed, another person has reviewed it meanwhile, or
             the text is empty or far too long.
         """
         current = self.draft(prompt_id)

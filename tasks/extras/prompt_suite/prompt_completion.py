@@ -41,7 +41,7 @@ def agreed_questions(attempts: Attempts, attribute: str, assessment: str) -> lis
     Parameters
     ----------
     assessment
-        What the real video does in that attribute, which the questions verify of another one.
+        Behaviour of the real video in that attribute, which the questions check in another one.
 
     Raises
     ------
@@ -52,8 +52,8 @@ def agreed_questions(attempts: Attempts, attribute: str, assessment: str) -> lis
     agreed: list[HerdQuestion] = []
     dropped: list[str] = []
     for number in range(1, tries + 1):
-        known = [one.question for one in agreed] + dropped
-        made = _made(attempts, attribute, assessment, wanted - len(agreed), known, number)
+        earlier = [one.question for one in agreed] + dropped
+        made = _made(attempts, attribute, assessment, wanted - len(agreed), earlier, number)
         checked = _good_answers(attempts, attribute, assessment, [one.question for one in made])
         for question, answer in zip(made, checked, strict=True):
             if POLARITY[answer] == question.polarity:
@@ -70,13 +70,13 @@ def agreed_questions(attempts: Attempts, attribute: str, assessment: str) -> lis
 
 
 def _made(
-    attempts: Attempts, attribute: str, assessment: str, count: int, known: Sequence[str], number: int
+    attempts: Attempts, attribute: str, assessment: str, count: int, earlier: Sequence[str], number: int
 ) -> list[HerdQuestion]:
     settings = attempts.settings
     system = filled(prompt_text("prompt-suite/make_questions", settings.prompts), attribute=_words(attribute))
     text = _told(attempts, "make_questions_user", count=str(count), assessment=assessment)
-    if known:
-        text += f"\n\n{_told(attempts, 'make_questions_known', questions=numbered(known))}"
+    if earlier:
+        text += f"\n\n{_told(attempts, 'make_questions_known', questions=numbered(earlier))}"
     name = f"questions on {attribute}" + (f", round {number}" if number > 1 else "")
     one = {"question": "word " * 15, "good_answer": "yes"}
     step = Step(
@@ -87,10 +87,10 @@ def _made(
         schema=ASKED,
         assumed={"questions": [{**one, "question": f"{at} {one['question']}"} for at in range(count)]},
     )
-    return attempts.ask(step, lambda value: read_questions(value, count, known))
+    return attempts.ask(step, lambda value: read_questions(value, count, earlier))
 
 
-def read_questions(value: Any, count: int, known: Sequence[str] = ()) -> list[HerdQuestion]:
+def read_questions(value: Any, count: int, earlier: Sequence[str] = ()) -> list[HerdQuestion]:
     """Return the questions of an answer.
 
     Raises
@@ -109,7 +109,7 @@ def read_questions(value: Any, count: int, known: Sequence[str] = ()) -> list[He
         )
         for one in entries
     ]
-    seen = {text.casefold() for text in known}
+    seen = {text.casefold() for text in earlier}
     for question in made:
         if question.question.casefold() in seen:
             raise NotJudged(Failure.NOT_UNDERSTOOD, f"the question {question.question[:80]!r} occurs twice")

@@ -20,7 +20,7 @@ _NOT_WRITTEN = (Reason.OUT_OF_SPACE, Reason.READ_ONLY_STORE)
 
 
 class Stopped(Exception):
-    """The run makes no more requests; the message says why."""
+    """The run makes no more requests; the message has the reason."""
 
     def __init__(self, failure: Failure, message: str) -> None:
         super().__init__(failure, message)

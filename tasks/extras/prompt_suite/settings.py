@@ -79,10 +79,10 @@ def prompt_suite_settings(values: Mapping[str, Any]) -> PromptSuiteSettings:
     UserInputError
         For an unknown setting or an invalid value.
     """
-    known = PromptSuiteSettings.model_fields
+    fields = PromptSuiteSettings.model_fields
     for name in values:
-        if name not in known:
-            hint = suggestion(name, known, "there are")
+        if name not in fields:
+            hint = suggestion(name, fields, "there are")
             raise UserInputError(f"prompt making has no setting {name!r}: {hint}")
     try:
         return PromptSuiteSettings.model_validate(dict(values))

@@ -1,6 +1,6 @@
 """Metrics of Video-Bench's table 2 whose models the project has: dimensions of LoCoT2V-Bench.
 
-Each takes the place of a dimension, on its own scale, so that its rank correlation with people stands beside
+Each takes the place of a dimension, on its own scale, so that its rank correlation with people is next to
 that of the method. The paper does not say how it computes them; they are VBench's and EvalCrafter's, as
 LoCoT2V-Bench takes them.
 """
@@ -94,7 +94,7 @@ class BaselineScorer(Scorer):
 
 @contextmanager
 def _our_setting() -> Iterator[None]:
-    """Say what LoCoT2V-Bench's setting ``visual`` is called here."""
+    """Map LoCoT2V-Bench's setting ``visual`` to its name here."""
     try:
         yield
     except PrerequisiteError as problem:

@@ -66,7 +66,7 @@ class ChainOfQuery:
             "answer": lambda: told("answer"),
             "score": lambda: told("score"),
         }
-        #: What a model is told at each step: the whole text of the user's for this dimension, or ours.
+        #: Text for the model at each step: the user's for this dimension, or ours.
         self.systems: Mapping[str, str] = {
             step: whole_step(step, dimension.name, settings.prompts) or made() for step, made in ours.items()
         }
@@ -86,15 +86,15 @@ class ChainOfQuery:
         """
         films = {"video": film}
         first = self._ask(asker, "describe", {}, films, repeat)
-        known = {"prompt": prompt, "caption": first["caption"], "description": first["description"]}
-        one = self._ask(asker, "first assistant", known, {}, repeat)["questions"]
+        values = {"prompt": prompt, "caption": first["caption"], "description": first["description"]}
+        one = self._ask(asker, "first assistant", values, {}, repeat)["questions"]
         earlier = {"questions": self._numbered(one)} if self._settings.chained_questions else {}
-        two = self._ask(asker, "second assistant", {**known, **earlier}, {}, repeat)["questions"]
+        two = self._ask(asker, "second assistant", {**values, **earlier}, {}, repeat)["questions"]
         questions = [*one, *two]
         asked = {"prompt": prompt, "questions": self._numbered(questions)}
         again = self._ask(asker, "answer", asked, films, repeat, len(questions))
         history = {
-            **known,
+            **values,
             **asked,
             "second_description": again["description"],
             "answers": self._numbered(again["answers"]),

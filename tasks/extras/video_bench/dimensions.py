@@ -159,8 +159,8 @@ def _published(where: str, entry: Any, counts: Counter[str]) -> SuitePrompt:
         raise UserInputError(f"{where} has no dimension: give one name, or a list of them")
     for name in names:
         if name not in PUBLISHED_NAMES:
-            known = ", ".join(PUBLISHED_NAMES)
-            raise UserInputError(f"{where}: there is no dimension {name!r}; there are {known}")
+            listed = ", ".join(PUBLISHED_NAMES)
+            raise UserInputError(f"{where}: there is no dimension {name!r}; there are {listed}")
     dimensions = [PUBLISHED_NAMES[name] for name in names]
     if isinstance(given, str):
         dimensions += SCORED_BESIDES.get(dimensions[0], ())

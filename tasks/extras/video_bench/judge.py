@@ -1,9 +1,9 @@
 """Video-Bench as a judge of pairs: each aspect stands for one dimension (``aspects.toml``).
 
 Quality dimensions: both videos are the batch of one few-shot request, in both orders; without few-shot
-scoring each video is scored by itself. Alignment dimensions: each video is scored by itself against the whole
-prompt by chain of query, once; the greater score is better, and the pair counts once, since the order of the
-videos does not matter.
+scoring each video is scored separately. Alignment dimensions: each video is scored separately against the
+whole prompt by chain of query, once; the greater score is better, and the pair counts once, since the order
+of the videos does not matter.
 """
 
 from __future__ import annotations

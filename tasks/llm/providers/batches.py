@@ -54,7 +54,7 @@ class NoAnswer(PrerequisiteError):
 
 @dataclass(frozen=True)
 class Attempt:
-    """A batch that was handed over, or was about to be, as it is on disk.
+    """A batch that was submitted, or was about to be, as stored on disk.
 
     Parameters
     ----------
@@ -135,8 +135,8 @@ def _refused(status: int | None, error: Any, whole: Any) -> ChatAnswer:
         # nothing says that it is the request's fault
         return ChatAnswer(error=f"the server failed{words}", failure=Failure.SERVER_ERROR)
     failure = failure_of(status, words, codes_of(error))
-    says = "refused" if failure is Failure.REFUSED else "did not answer"
-    return ChatAnswer(error=f"the server {says} the request: HTTP {status}{words}", failure=failure)
+    reason = "refused" if failure is Failure.REFUSED else "did not answer"
+    return ChatAnswer(error=f"the server {reason} the request: HTTP {status}{words}", failure=failure)
 
 
 def sorted_forbidden(answers: Mapping[str, ChatAnswer]) -> Mapping[str, ChatAnswer]:
@@ -247,7 +247,7 @@ class ServerBatches(BatchProvider):
                 raise self._ours(doing, problem) from problem
 
     def _ours(self, doing: str, problem: Exception) -> Exception:
-        """Return our error for one of the library; others as they are."""
+        """Return our error for one of the library; others unchanged."""
         status = getattr(problem, "status_code", getattr(problem, "code", None))
         status = status if isinstance(status, int) else None
         broken = (httpx2.HTTPError, OSError, ValueError)
@@ -256,7 +256,7 @@ class ServerBatches(BatchProvider):
         text = error_text(getattr(problem, "message", None) or problem)
         said = why(problem) if status is None else f"HTTP {status}{text}"
         advice = "run the same command again later: what was handed over is collected then"
-        # Google says 400 of a key
+        # Google answers 400 for an invalid key
         if status in (401, 403, 404, 405) or "API key" in said:
             advice = "check the key, and that the server has a batch interface"
         # a gateway's 408 says nothing about the server behind it

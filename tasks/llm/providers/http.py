@@ -1,4 +1,4 @@
-"""The HTTP client that all providers' libraries share: it reads no more than a limit of any response."""
+"""The HTTP client that all providers' libraries share: it reads responses only up to a limit."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def _page(template: str, data: dict[str, Any], root: str, title: str, marked: bo
 
 log = logging.getLogger(__name__)
 
-#: Records which release version a gallery shows; beside its first page.
+#: Records which release version a gallery shows; next to its first page.
 STAMP_NAME = "shows.json"
 
 

@@ -140,9 +140,8 @@ class Duration(_Baseline):
 class Size(_Baseline):
     """The video with more bytes is better.
 
-    A pair's videos are frames in a store, not files. What stands in for a file's size is the bytes of their
-    frames as JPEG, one by one: it follows the length and how much is in the pictures, but unlike a video
-    codec it does not see that neighbours are alike.
+    A pair's videos are frames in a store, not files. Their size is the total of their frames as JPEG: it
+    grows with length and detail, but unlike a video codec JPEG ignores the similarity of neighbouring frames.
     """
 
     name = "size"

@@ -130,16 +130,16 @@ class ClipScore(PointwiseScorer):
     def _prompt(self, prompt: str) -> tuple[FittedPrompt, NDArray[np.float64]]:
         """Return the fitted prompt and its embedding; both videos of a pair share them."""
         with self._lock:
-            known = self._prompts.get(prompt)
-            if known is None:
+            cached = self._prompts.get(prompt)
+            if cached is None:
                 encoder = self._source.encoder()
                 fitted = fit_prompt(prompt, self.policy, encoder)
                 row = encoder.texts([fitted.text], fitted.most_tokens)[0]
-                known = self._prompts[prompt] = (fitted, row.astype(np.float64))
+                cached = self._prompts[prompt] = (fitted, row.astype(np.float64))
             self._prompts.move_to_end(prompt)
             while len(self._prompts) > _MAX_PROMPTS:
                 self._prompts.popitem(last=False)
-            return known
+            return cached
 
 
 class ServedClipScore(ClipScore):
@@ -175,7 +175,7 @@ def clip_score(
         Name of the server in the profile or the store; empty for a model that is loaded here. Jina CLIP v2
         has its own, ``jina-clip-v2``.
     revision, code_revision
-        For a served model: what its server has to say of its version. Jina's are known.
+        For a served model: what its server must state about its version. Jina's are known.
     policy, threshold
         As for :class:`ClipScore`.
     dtype

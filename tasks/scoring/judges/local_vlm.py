@@ -78,7 +78,7 @@ class LocalVlm(Frozen):
     intervals
         Whether it also says where the other video is worse.
     batch_size
-        Maximum number of requests in one batch; part of no key. If memory runs out, it is halved.
+        Maximum number of requests in one batch; part of any key. If memory runs out, it is halved.
     """
 
     model: str
@@ -135,10 +135,10 @@ class ImageTextSource(HubSource):
     def identity(self) -> Any:
         """The model's repository, revision and digest; raises PrerequisiteError if it is missing."""
         found = self._identity
-        there = str(found.get("revision") or "") if isinstance(found, dict) else ""
-        if self.revision and not there.startswith(self.revision):
+        revision = str(found.get("revision") or "") if isinstance(found, dict) else ""
+        if self.revision and not revision.startswith(self.revision):
             raise PrerequisiteError(
-                f"{self.repository} is in the model folder at revision {there or 'unknown'}, but "
+                f"{self.repository} is in the model folder at revision {revision or 'unknown'}, but "
                 f"{self.revision} is asked for: remove its folder {self.name}, then slvmeval models add "
                 f"{self.repository} --set revision={self.revision}"
             )
@@ -203,18 +203,18 @@ class LocalClient:
         PrerequisiteError
             If the model cannot be loaded, or a single request does not fit into memory.
         """
-        mine = _Waiting(request)
+        waiting = _Waiting(request)
         with self._arrived:
-            self._waiting.append(mine)
+            self._waiting.append(waiting)
             self._arrived.notify_all()
-        while not mine.done.is_set():
+        while not waiting.done.is_set():
             with self._generating:
-                if not mine.done.is_set():
+                if not waiting.done.is_set():
                     self._answer(self._next())
-        if mine.problem is not None:
-            raise mine.problem
-        assert mine.answer is not None
-        return mine.answer
+        if waiting.problem is not None:
+            raise waiting.problem
+        assert waiting.answer is not None
+        return waiting.answer
 
     def _next(self) -> list[_Waiting]:
         """Return the requests of the next batch, after those that are about to arrive have."""

@@ -113,9 +113,9 @@ def check_policy(policy: str) -> PromptPolicy:
     UserInputError
         With those there are.
     """
-    for known in POLICIES:
-        if policy == known:
-            return known
+    for allowed in POLICIES:
+        if policy == allowed:
+            return allowed
     raise UserInputError(f"there is no prompt policy {policy!r}: choose one of {', '.join(POLICIES)}")
 
 

@@ -175,6 +175,6 @@ def _check_size(addresses: Sequence[str]) -> None:
     if size > MAX_INLINE_BYTES:
         raise NotJudged(
             Failure.CONTEXT_TOO_LONG,
-            f"the videos have {size_text(size)} in base64, a request to Gemini takes "
-            f"{size_text(MAX_INLINE_BYTES)} of them: reduce image_side, or write frames_as=images",
+            f"the videos are {size_text(size)} in base64, and a request to Gemini takes at most "
+            f"{size_text(MAX_INLINE_BYTES)}: reduce image_side, or set frames_as=images",
         )

@@ -95,7 +95,7 @@ class ModelAnswer:
     model
         The model that answered.
     usage
-        What it took, with the answers that came before it; nothing for an answer that was stored before.
+        Its usage, with that of the answers before it; none for a stored answer.
     details
         Estimated and counted tokens, for a row's details.
     """
@@ -263,7 +263,7 @@ class ServerModel:
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on stored answers to :meth:`ask`; return in words what they rest on."""
         self._measured = of_judgements(rows)
-        basis = self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        basis = self._measured.describe("answers") if self._measured.answers else self.model.assumes()
         return "; ".join(filter(None, (basis, self.model.borrowed())))
 
     def _with_cost(
@@ -446,7 +446,7 @@ class ModelJudge(PairwiseJudge):
     def read_answer(
         self, answer: ChatAnswer, prompt: str, first: Side, second: Side, aspect: AspectText
     ) -> JudgeAnswer:
-        """Return the choice in what came back for :meth:`make_request`."""
+        """Return the choice in the response to a request of :meth:`make_request`."""
         return self._judged(self.model.answer_in(self.question(prompt, first, second, aspect), answer))
 
     def estimate(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> Estimate | None:

@@ -298,7 +298,7 @@ def video_score(
     prompts
         The user's folder of prompts; empty for ours. The published wording is on the model's own page.
     dimensions
-        Dimension by aspect, for aspects of one's own or another mapping than the paper's.
+        Dimension by aspect, for your own aspects or another mapping than the paper's.
     threshold, seed
         As for :class:`~tasks.scoring.judges.frame_choice.FramePolicy`.
     most_frames, most_tokens

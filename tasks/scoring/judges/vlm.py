@@ -65,7 +65,7 @@ class FrameJudge(PairwiseJudge):
     _prompt: ClassVar[str] = "video_judge"
     _schema: ClassVar[Mapping[str, Any]] = CHOICE_SCHEMA
     _answer_tokens: ClassVar[int] = CHOICE_TOKENS
-    #: What the videos are called, in the order in which they are shown.
+    #: Names of the videos, in display order.
     _names: tuple[str, str] = ("first", "second")
     #: The provider whose form of videos is sent.
     _provider: ProviderName = "openai"
@@ -177,7 +177,7 @@ class FrameJudge(PairwiseJudge):
         return usage.expecting(expected)
 
     def _ran(self, answer: ChatAnswer | None) -> dict[str, Any]:
-        """Return what else a judgement's details say of the model."""
+        """Return more about the model for a judgement's details."""
         return {}
 
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
@@ -319,7 +319,7 @@ class VideoJudge(FrameJudge):
     def learn(self, rows: Sequence[Judgement]) -> str:
         """Base estimates on the answers in the store."""
         self._measured = of_judgements(rows)
-        basis = self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        basis = self._measured.describe("answers") if self._measured.answers else self.model.assumes()
         return "; ".join(filter(None, (basis, self.model.borrowed())))
 
 

@@ -172,7 +172,7 @@ class Descriptions:
         )
         if self._measured.answers:
             self.tokens = fmean(tokens_of(self.text(one)) for one in kept)
-            return self._measured.says("descriptions")
+            return self._measured.describe("descriptions")
         return f"{self.model.assumes()}, and {self.tokens:,} tokens a description (description_tokens)"
 
     @contextmanager
@@ -410,6 +410,6 @@ class TextJudge(PairwiseJudge):
         """Base estimates on the answers and descriptions in the store."""
         self._measured = of_judgements(rows)
         of_descriptions = self.descriptions.learn(self.model.text_tokens)
-        of_answers = self._measured.says("answers") if self._measured.answers else self.model.assumes()
+        of_answers = self._measured.describe("answers") if self._measured.answers else self.model.assumes()
         models = dict.fromkeys((self.model.borrowed(), self.descriptions.model.borrowed()))
         return "; ".join(filter(None, (of_answers, of_descriptions, *models)))

@@ -128,9 +128,9 @@ class Scorer(ABC):
     Class attributes
     ----------------
     hardware
-        What the workers that run it must have.
+        Hardware that its workers must have.
     batch
-        ``video``: each video is scored by itself; ``prompt``: all models' videos of one prompt together.
+        ``video``: each video is scored separately; ``prompt``: all models' videos of one prompt together.
     prompt_areas
         Areas of prompts that it sends (:mod:`tasks.llm.prompt_files`); none for one that sends no text.
     """
@@ -153,7 +153,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Check, without loading anything, that all it needs is there.
+        """Check, without loading anything, that everything it needs is available.
 
         Raises
         ------
@@ -185,7 +185,7 @@ class Scorer(ABC):
 
 
 class VideoScorer(Scorer):
-    """Scores each video by itself."""
+    """Scores each video separately."""
 
     @abstractmethod
     def score_video(self, prompt: SuitePrompt, video: SuiteVideo, repeat: int = 0) -> ScoredVideo | NotJudged:

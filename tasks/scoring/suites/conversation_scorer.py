@@ -62,7 +62,7 @@ class ConversationScorer(Scorer):
         self.roles.check(self.asked)
 
 
-#: What a user need not say about a model that is not predefined.
+#: Optional fields of a model that is not predefined.
 _OTHER_MODEL: Mapping[str, Any] = {
     "context_tokens": 32_768,
     "answer_tokens": 4096,

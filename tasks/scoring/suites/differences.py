@@ -66,10 +66,10 @@ def widest_differences(
         rated[one.dimension, one.video].append(one.value)
     by_dimension: dict[str, list[VideoDifference]] = defaultdict(list)
     for (dimension, video), values in rated.items():
-        mine = sorted(scored.get((dimension, video), ()), key=lambda row: row.repeat)
-        if mine:
-            score = sum(row.score or 0.0 for row in mine) / len(mine)
-            found = VideoDifference(video, dimension, score, tuple(values), tuple(mine))
+        repeats = sorted(scored.get((dimension, video), ()), key=lambda row: row.repeat)
+        if repeats:
+            score = sum(row.score or 0.0 for row in repeats) / len(repeats)
+            found = VideoDifference(video, dimension, score, tuple(values), tuple(repeats))
             if found.difference:
                 by_dimension[dimension].append(found)
     return {
@@ -124,9 +124,9 @@ def _texts(answer: Any, details: Mapping[str, Any]) -> tuple[tuple[str, str], ..
         return (("answer", _in_words(answer)),)
     scores = answer.get("scores")
     if isinstance(scores, list):
-        mine = [one for one in scores if isinstance(one, dict) and one.get("video") == details.get("video")]
-        if mine:
-            answer = {name: value for name, value in mine[0].items() if name != "video"}
+        own = [one for one in scores if isinstance(one, dict) and one.get("video") == details.get("video")]
+        if own:
+            answer = {name: value for name, value in own[0].items() if name != "video"}
     return tuple((str(name), text) for name, value in answer.items() if (text := _in_words(value)))
 
 

@@ -1,4 +1,4 @@
-"""What a run of a suite would take, before the first request, by dimension."""
+"""Estimated usage of a suite's run, before the first request, by dimension."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DimensionEstimate:
     videos
         Number of missing scores.
     cost
-        What they take; work that several dimensions share counts in the first.
+        Their usage; work that several dimensions share counts in the first.
     """
 
     dimension: str

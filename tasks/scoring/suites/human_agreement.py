@@ -1,4 +1,4 @@
-"""A suite's scores beside people's ratings, beside its own repeats, and under a slight blur (Video-Bench,
+"""A suite's scores next to people's ratings, its own repeats, and under a slight blur (Video-Bench,
 section 6).
 """
 
@@ -94,16 +94,16 @@ def people_alignment(
     for video, score in scores.items():
         if not low <= score <= high:
             raise ValueError(f"{dimension}: {video} has a score of {score}, outside {low} … {high}")
-    mine = [rating for rating in ratings if rating.dimension == dimension and rating.video in scores]
+    rated = [rating for rating in ratings if rating.dimension == dimension and rating.video in scores]
     return PeopleAlignment(
         dimension=dimension,
-        videos=len({rating.video for rating in mine}),
-        ratings=len(mine),
-        spearman=rank_agreement(mine, scores),
-        people=alpha_of_people(scale, mine),
-        with_machine=alpha_with_machine(scale, mine, scores),
+        videos=len({rating.video for rating in rated}),
+        ratings=len(rated),
+        spearman=rank_agreement(rated, scores),
+        people=alpha_of_people(scale, rated),
+        with_machine=alpha_with_machine(scale, rated, scores),
         difference=mean_difference(
-            [scores[rating.video] - rating.value for rating in mine], ("difference", dimension, seed)
+            [scores[rating.video] - rating.value for rating in rated], ("difference", dimension, seed)
         ),
     )
 

@@ -108,7 +108,7 @@ def current(
     Returns
     -------
     tuple
-        The rows, and by dimension how many other settings the store has of it.
+        The rows, and by dimension the number of other settings in the store.
     """
     by_dimension: dict[str, list[SuiteScore]] = defaultdict(list)
     for row in rows:
@@ -120,13 +120,15 @@ def current(
         # without newer attempts, earlier scores count
         tried = [row for row in held if row.failure is not Failure.PREREQUISITE_MISSING]
         newest = max(wanted or tried or held, key=lambda row: row.at).settings
-        there = {row.settings for row in held}
-        if len(there) > 1:
-            others[name] = len(there) - 1
+        stored = {row.settings for row in held}
+        if len(stored) > 1:
+            others[name] = len(stored) - 1
         latest: dict[tuple[str, str, int, int], SuiteScore] = {}
-        mine = [row for row in held if row.settings == newest]
+        newest_rows = [row for row in held if row.settings == newest]
         # an attempt that could not run, such as a batch with one more model, hides no earlier score
-        for row in sorted(mine, key=lambda row: (row.failure is not Failure.PREREQUISITE_MISSING, row.at)):
+        for row in sorted(
+            newest_rows, key=lambda row: (row.failure is not Failure.PREREQUISITE_MISSING, row.at)
+        ):
             latest[row.model, row.prompt_id, row.sample, row.repeat] = row
         current_scores += latest.values()
     return current_scores, others
@@ -159,7 +161,7 @@ def prompts_sent(rows: Iterable[SuiteScore]) -> dict[str, str]:
     for row in rows:
         if row.prompts:
             labels[row.dimension].add(row.prompts)
-    return {name: "; ".join(sorted(mine)) for name, mine in labels.items()}
+    return {name: "; ".join(sorted(labels_of)) for name, labels_of in labels.items()}
 
 
 def common_prompts(rows: Sequence[SuiteScore]) -> list[SuiteScore]:
@@ -244,6 +246,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _standings(models: Sequence[str], ranks: Sequence[Mapping[str, int]]) -> dict[str, BoardCell]:
     held = {model: [by_model[model] for by_model in ranks if model in by_model] for model in models}
-    means = {model: math.fsum(mine) / len(mine) for model, mine in held.items() if mine}
+    means = {model: math.fsum(own) / len(own) for model, own in held.items() if own}
     standings = ranks_of(means, least_first=True)
     return {model: BoardCell(means.get(model), standings.get(model), len(held[model])) for model in models}

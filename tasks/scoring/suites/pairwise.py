@@ -82,7 +82,7 @@ class SuiteJudge(Evaluator):
         return self._scorers.get(self.mapping.get(aspect, self.mapping.get(ANY_ASPECT, "")))
 
     def said(self, dimension: str) -> dict[str, Any]:
-        """Return what a row's details say of the dimension."""
+        """Return the information on the dimension in a row's details."""
         return {"dimension": dimension, **({} if self._claims is None else {"claims": list(self._claims)})}
 
     def check(self) -> None:
@@ -183,7 +183,7 @@ def mapping_of(
     Raises
     ------
     UserInputError
-        For an unknown dimension, or a mapping beside one.
+        For an unknown dimension, or one together with a mapping.
     """
     if not dimension:
         return shipped(mapping), None
@@ -216,7 +216,7 @@ def each_dimension(choice: EvaluatorChoice, setup: Setup) -> list[EvaluatorChoic
 
 
 def prompt_of(text: str) -> SuitePrompt:
-    """Return the prompt of a pair as suites take it."""
+    """Return a pair's prompt in the form of suites."""
     return SuitePrompt(prompt_id=digest_text(text)[:16], text=text)
 
 

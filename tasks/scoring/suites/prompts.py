@@ -34,7 +34,7 @@ class _Reading:
     def add(self, where: str, prompt: SuitePrompt) -> None:
         if prompt.prompt_id in self.prompts:
             self.left_out.append(
-                UnusedLine(where, Reason.DUPLICATE_ID.value, f"prompt {prompt.prompt_id} is there twice")
+                UnusedLine(where, Reason.DUPLICATE_ID.value, f"prompt {prompt.prompt_id} appears twice")
             )
         self.prompts.setdefault(prompt.prompt_id, prompt)
 
@@ -68,11 +68,11 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
         raise UserInputError(f"{path} holds no prompt{wrong}; write prompt_id and text, one prompt a line")
     if suite is None:
         return Prompts(reading.prompts, tuple(reading.left_out))
-    known = set(suite.prompt_dimensions)
+    names = set(suite.prompt_dimensions)
     for prompt in reading.prompts.values():
-        strange = [name for name in prompt.dimensions if name not in known]
+        strange = [name for name in prompt.dimensions if name not in names]
         if strange:
-            message = f"{suite.name} has no dimension {', '.join(strange)}; it has {', '.join(sorted(known))}"
+            message = f"{suite.name} has no dimension {', '.join(strange)}; it has {', '.join(sorted(names))}"
             reading.left_out.append(UnusedLine(f"prompt {prompt.prompt_id}", UNKNOWN_DIMENSION, message))
     return Prompts(reading.prompts, tuple(reading.left_out))
 
@@ -86,7 +86,7 @@ def _prompt(row: Mapping[str, Any]) -> SuitePrompt:
     if not isinstance(id_, str | int) or isinstance(id_, bool) or not str(id_).strip():
         raise ValueError("prompt_id is empty or no text")
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"prompt {id_}: the text is empty or none")
+        raise ValueError(f"prompt {id_}: the text is empty or missing")
     dimensions = row.get("dimensions") or ()
     if isinstance(dimensions, str):
         dimensions = dimensions.replace(";", " ").replace("|", " ").split()

@@ -59,18 +59,18 @@ def settings_of_variant(suite: str, variant: str, settings: Mapping[str, Any]) -
         raise UserInputError(
             f"variant {variant!r}: a name has letters, digits, '.', '_' and '-', and does not begin with blur"
         )
-    known = suite_variants(suite)
-    if variant not in known:
+    variants = suite_variants(suite)
+    if variant not in variants:
         if not settings:
             raise UserInputError(
-                f"{suite} has no variant {variant!r}: it has {', '.join(known) or 'none'}; "
+                f"{suite} has no variant {variant!r}: it has {', '.join(variants) or 'none'}; "
                 "for one of your own say what is different with --set"
             )
         return dict(settings)
-    both = sorted(set(known[variant].settings) & set(settings))
+    both = sorted(set(variants[variant].settings) & set(settings))
     if both:
         raise UserInputError(f"variant {variant} sets {', '.join(both)}: give your own values another name")
-    return {**known[variant].settings, **settings}
+    return {**variants[variant].settings, **settings}
 
 
 def make_suite(name: str, setup: Setup, settings: Mapping[str, Any] | None = None) -> Suite:

@@ -262,7 +262,7 @@ class VideoExhibit:
     grid: Grid | None = None
 
     def fit(self, model: VlmModel, text_tokens: int) -> ShownVideos:
-        """Choose the frames that fit beside a text with this number of tokens.
+        """Choose the frames that fit with a text of this number of tokens.
 
         Raises
         ------
@@ -284,7 +284,7 @@ class VideoExhibit:
         if not share:
             raise NotJudged(
                 Failure.CONTEXT_TOO_LONG,
-                f"{fit} images fit beside a text of about {text_tokens} tokens, "
+                f"{fit} images fit with a text of about {text_tokens} tokens, "
                 f"{len(self.videos)} are needed at least",
             )
         most = min(self.most_frames, share * (1 if self.grid is None else self.grid.cells))

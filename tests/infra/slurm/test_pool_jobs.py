@@ -289,9 +289,7 @@ def test_items_that_wait_for_a_worker_are_wanted_too(cluster: Cluster) -> None:
     assert cluster.members.in_flight("cpu") == 3
 
 
-def test_jobs_that_would_wait_for_ever_are_a_problem_after_a_while(
-    cluster: Cluster, now: list[float]
-) -> None:
+def test_jobs_that_would_wait_forever_are_a_problem_after_a_while(cluster: Cluster, now: list[float]) -> None:
     def wait(reason: str, more_s: float) -> None:
         now[0] += more_s
         cluster.jobs.update([Job("1", NAME, "PENDING", reason), Job("2", NAME, "PENDING", reason)])

@@ -100,7 +100,7 @@ def test_a_jury_is_asked_from_stored_answers(judged: Path, run: Run) -> None:
 def test_what_cannot_be_meant_is_reported(judged_store: Path, tmp_path: Path, run: Run) -> None:
     report = ("report", "--store", judged_store, "--out", tmp_path / "out")
     for words, message in (
-        ((), "nobody has judged release"),
+        ((), "no judgements yet for release"),
         (("-e", "cion"), "no judgement of release"),
         (("--against", "papr"), "--against papr: No such file or directory; write paper, or the path"),
     ):

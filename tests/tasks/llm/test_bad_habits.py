@@ -45,7 +45,7 @@ def server_of(server: ProviderServer, **settings: Any) -> ChatServer:
 def answered(
     provider: str, *habits: Change | Said, requests: int = 1, **settings: Any
 ) -> tuple[list[ChatAnswer], int]:
-    """Return the answers of a server with some habits, the last for ever; and how often it was asked."""
+    """Return the answers of a server with some habits, the last forever; and how often it was asked."""
     said = [one if isinstance(one, Said) else Said(change=one) for one in habits]
     with ProviderServer(provider, lambda number: said[min(number, len(said) - 1)]) as server:
         client = ChatClient(server_of(server, **settings))

@@ -105,7 +105,7 @@ def answer_of(server: ProviderServer, request: ChatRequest = REQUEST, **settings
 
 
 def saying(provider: str, *all_: Said) -> ProviderServer:
-    """Return a server that says each in turn, the last one for ever."""
+    """Return a server that says each in turn, the last one forever."""
     return ProviderServer(provider, lambda number: all_[min(number, len(all_) - 1)])
 
 

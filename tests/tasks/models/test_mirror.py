@@ -111,7 +111,7 @@ def test_further_weights_are_refused(more: str, tmp_path: Path, monkeypatch: pyt
     mirror(tmp_path)
     with pytest.raises(IntegrityError, match=f"has the weights {more} in addition to those of toy"):
         ModelHub([tmp_path]).glance("toy")
-    # a model of one's own may have what it likes
+    # your own model may have any content
     mirror(tmp_path, "mine")
     assert ModelHub([tmp_path]).glance("mine").name == "mine"
     # nor can any be strange where none are known

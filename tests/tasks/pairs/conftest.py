@@ -39,11 +39,11 @@ def copied(made: Made, root: Path) -> Made:
 
 @pytest.fixture
 def source(made_once: Made, tmp_path: Path) -> Made:
-    """A source of one's own whose clips all name what the aspects need."""
+    """Your own source, whose clips all name what the aspects need."""
     return copied(made_once, tmp_path / "source")
 
 
 @pytest.fixture
 def built(built_once: Made, tmp_path: Path) -> Made:
-    """A source of one's own whose pairs are all there."""
+    """Your own source, whose pairs are all there."""
     return copied(built_once, tmp_path / "built")

@@ -167,7 +167,7 @@ def test_the_report_of_what_people_kept(wide: Release, gathered: JudgedRelease, 
     assert "only kept pairs" in filter_tables(result)[0].empty
     page = write_report(report_of(result), tmp_path / "report").read_text(encoding="utf-8")
     assert "Answers of people" in page
-    assert "What the human filter kept" in page
+    assert "Pairs kept by the human filter" in page
     for path in (tmp_path / "report").rglob("*"):
         assert not path.is_file() or b"worker0" not in path.read_bytes()
 

@@ -275,7 +275,7 @@ def test_two_settings_of_one_name_are_two_evaluators(wide: Release) -> None:
 def test_judgements_read_are_of_this_release_only(wide: Release, tmp_path: Path) -> None:
     other = build_wide(tmp_path, 2)
     store = JudgementsStore(other.store)
-    with pytest.raises(UserInputError, match="nobody has judged release wide"):
+    with pytest.raises(UserInputError, match="no judgements yet for release wide"):
         load_judged_release(other)
     foreign = other.pairs()[0].model_copy(update={"pair_id": "f" * 64})
     store.add([row("coin", foreign, "apart", "high"), *scored("coin", other.pairs(), skilled("c", 0.5))])

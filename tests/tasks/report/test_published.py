@@ -303,7 +303,7 @@ def test_a_mistake_leaves_the_rest(tmp_path: Path, hold: Hold) -> None:
     assert table.title == "Accuracy, against Mine"
     compared = {(row["evaluator"], row["aspect"], row["verdict"]) for row in table.rows}
     assert compared == {("human", "color", ""), ("clipscore", "color", "reproduced")}
-    # a label of one's own may name a row
+    # your own label may name a row
     (own,) = hold(write(tmp_path, '"clipscore-ignore-max" = [60, 50]')).tables
     assert {row["evaluator"] for row in own.rows} == {"clipscore-ignore-max"}
 

@@ -123,7 +123,7 @@ class Harness(ABC):
 
     def known(self, work: Any) -> dict[str, str]:
         """Return what is known of each key: the failure, empty where there is an answer."""
-        return {id_[0]: failure for id_, failure in work.rows().known().items()}
+        return {id_[0]: failure for id_, failure in work.rows().failures().items()}
 
 
 class ScriptedKind(Kind[Any]):

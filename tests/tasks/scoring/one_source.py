@@ -36,7 +36,7 @@ class OneSource:
     frames, width, height
         Size of the videos.
     same
-        Whether the aspects share the low video, as in pairs of one's own; else each has one, as in a release,
+        Whether the aspects share the low video, as in your own pairs; else each has one, as in a release,
         in which a fifth of the frames is damaged.
     damaged_from
         Where the damage begins, as a share of the frames.

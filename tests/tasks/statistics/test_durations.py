@@ -92,7 +92,7 @@ def test_bins_share_the_pairs_out(rows: Timings, width: float) -> None:
 
 def test_bins_that_make_no_sense() -> None:
     for edges in ([], [1.0], [2.0, 1.0], [1.0, 1.0]):
-        with pytest.raises(ValueError, match="edges must rise"):
+        with pytest.raises(ValueError, match="edges must ascend"):
             edged_bins(scored(["right"]), edges)
     with pytest.raises(ValueError, match=r"pair-0 of 50\.0 s lies outside"):
         edged_bins(scored(["right"]), [60, 70])

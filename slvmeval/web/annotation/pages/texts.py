@@ -42,8 +42,8 @@ class Texts:
 
     def refused(self, reason: str) -> Words:
         """Return title and text for a reason; reasons without texts share a default."""
-        known: Words = self.words["refused"]
-        texts: Words = known.get(reason, known["other"])
+        refusals: Words = self.words["refused"]
+        texts: Words = refusals.get(reason, refusals["other"])
         return texts
 
 
@@ -160,8 +160,8 @@ def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[
         name = ".".join((*path, key))
         new_allowed = path in (("aspects",), ("refused",))
         if key not in ours and not new_allowed and path[:1] != ("aspects",):
-            known = ", ".join(sorted(ours))
-            raise UserInputError(f"{where}there is no text {name}; choose from {known}")
+            names = ", ".join(sorted(ours))
+            raise UserInputError(f"{where}there is no text {name}; choose from {names}")
         old = ours.get(key, {} if new_allowed else "")
         if isinstance(old, dict) != isinstance(value, dict) or not isinstance(value, str | dict):
             kind = "a table" if isinstance(old, dict) else "text"

@@ -96,7 +96,7 @@ def test_set_is_judged_once(uve: Path, tmp_path: Path, planted: PlantedPackage, 
     Store.create(tmp_path / "store")
     report = ["report", "--pairs", where, *site, "--out", str(tmp_path / "report"), "--quiet"]
     assert main(report) == 1
-    assert "nobody has judged UVE-Bench, " in capsys.readouterr().err
+    assert "no judgements yet for UVE-Bench, " in capsys.readouterr().err
     words = ["evaluate", "--pairs", where, "-e", "lengths", "-e", "planted?mood=first", *site, "--quiet"]
     assert main([*words, "--dry-run"]) == 0
     assert "UVE-Bench" in capsys.readouterr().out

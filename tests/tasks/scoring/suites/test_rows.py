@@ -124,7 +124,7 @@ def test_a_score_counts_more_than_a_failure_and_a_later_row_more_than_an_earlier
         ("other", "m", None),
         ("k", "n", 5.0),
     ]
-    assert scores.known() == {
+    assert scores.failures() == {
         ("k", "m", "p", 0): "",
         ("other", "m", "p", 0): "refused",
         ("k", "n", "p", 0): "",

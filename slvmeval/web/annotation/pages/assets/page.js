@@ -13,7 +13,7 @@ const LAST = new Set(["unknown_campaign", "unknown_worker", "unknown_assignment"
   "no_session", "limit", "done", "no_tasks"]);
 
 //: What waits for a last report goes on after this time.
-const MOST_MS = 3000;
+const MAX_FLUSH_MS = 3000;
 
 /** The page's data, from the server. */
 export const island = JSON.parse($("island").textContent);
@@ -167,7 +167,7 @@ export function begin(app) {
     event.preventDefault();
     languages.dataset.told = "yes";
     app.players.pause();
-    await Promise.race([app.reporter.flush(), new Promise((resolve) => { setTimeout(resolve, MOST_MS); })]);
+    await Promise.race([app.reporter.flush(), new Promise((resolve) => { setTimeout(resolve, MAX_FLUSH_MS); })]);
     languages.requestSubmit(event.submitter);
   });
   for (const place of PLACES) {

@@ -5,7 +5,7 @@ import { Watch, merged } from "./intervals.js";
 import { Refusal } from "./server.js";
 
 const EVERY_MS = 4000;
-const LONGEST_WAIT_MS = 30000;
+const MAX_WAIT_MS = 30000;
 
 export class Reporter {
   /**
@@ -64,7 +64,7 @@ export class Reporter {
         watch.settle(problem instanceof Refusal);
         if (problem instanceof Refusal) { this.app.refused(problem); return; }
         this.app.server.setLine(problem.line || "offline");
-        this.wait = Math.min(this.wait * 1.5, LONGEST_WAIT_MS);
+        this.wait = Math.min(this.wait * 1.5, MAX_WAIT_MS);
         break;
       }
     }

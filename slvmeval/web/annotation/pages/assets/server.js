@@ -1,7 +1,7 @@
 /** Talk to the server: tokens, refusals, and an unreliable connection. */
 
 const FIRST_WAIT_MS = 1000;
-const LONGEST_WAIT_MS = 15000;
+const MAX_WAIT_MS = 15000;
 const PATIENCE_MS = 20000;
 
 /** The server understood the request and refused it. */
@@ -51,7 +51,7 @@ export class Server {
 
   /** Send until the server answers; every request of the page may be sent twice without harm. */
   async ask(name, body) {
-    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+    for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, MAX_WAIT_MS)) {
       try {
         return await this.once(name, body);
       } catch (problem) {
