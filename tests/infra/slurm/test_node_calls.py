@@ -106,7 +106,7 @@ def test_a_wait_that_does_not_end_is_an_error_with_what_to_change(
 ) -> None:
     # one that is held has no key to change
     held = calls.answer(waiting("JobHeldAdmin"), monkeypatch)
-    assert held.problem.endswith("`scontrol release` lets it go")
+    assert held.problem.endswith("`scontrol release` releases it")
     for reason in reasons:
         came = calls.answer(waiting(reason), monkeypatch)
         assert not came.waited

@@ -152,7 +152,7 @@ def test_captions_are_found_in_any_form_of_a_name(tmp_path: Path, video: str, ca
             "a.xml",
             'a.xml is not read: in a.jsonl, write one clip a line, with times in seconds: {"start_s": 0.0',
         ),
-        ("b.jsonl", "beside it (.jsonl, .json, .csv, .tsv, .vtt, .srt): in a.jsonl, write one clip a line"),
+        ("b.jsonl", "next to it (.jsonl, .json, .csv, .tsv, .vtt, .srt): in a.jsonl, write one clip a line"),
     ],
 )
 def test_a_video_without_captions_names_what_is_beside_it(tmp_path: Path, name: str, says: str) -> None:
