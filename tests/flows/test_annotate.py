@@ -307,7 +307,7 @@ def test_annotate_asks_back_what_could_mean_several_things(with_videos: Path, tm
         annotate_inline(asked(with_videos, release="small-filtered"))
     # the two campaigns' votes are not mixed: nobody of the other has voted
     assert annotate_inline(asked(with_videos, campaign="prolific", filter="now")).filtered.startswith(
-        "Nobody"
+        "Campaign prolific has no votes yet"
     )
 
 
