@@ -17,7 +17,7 @@ from storage_schemas.ids import digest_frame
 from tasks.media import source_file
 from tasks.media.decode import FrameSampler
 
-OTHERS = [pytest.param(one, marks=pytest.mark.slow) for one in ("mpg", "mov", "ogv", "nut", "mxf")]
+OTHERS = ("mpg", "mov", "ogv", "nut", "mxf")
 
 
 @pytest.fixture(
