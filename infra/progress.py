@@ -58,7 +58,8 @@ class SilenceBreaker:
     def __exit__(self, *_: object) -> None:
         """Stop watching."""
         self._ended.set()
-        self._thread.join()
+        # the reader of the log may have stopped reading
+        self._thread.join(1.0)
 
     def working_on(self, what: str, others: int = 0) -> None:
         """Note what has been under way longest, and the number of others beside it."""

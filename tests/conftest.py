@@ -119,7 +119,7 @@ def ffmpeg() -> str:
     return str(imageio_ffmpeg.get_ffmpeg_exe())
 
 
-@pytest.fixture(scope="session", params=["bundled", pytest.param("installed", marks=pytest.mark.slow)])
+@pytest.fixture(scope="session", params=["bundled", "installed"])
 def each_ffmpeg(request: pytest.FixtureRequest, ffmpeg: str) -> str:
     """Path of each ffmpeg command that is there, for tests about the command itself."""
     path = ffmpeg if request.param == "bundled" else shutil.which("ffmpeg")

@@ -60,7 +60,11 @@ def listening(address: str) -> Iterator[tuple[int, str]]:
             thread.join()
 
 
-class _Server(socketserver.TCPServer):
+class _Server(socketserver.ThreadingTCPServer):
+    # a node behind a firewall keeps no other waiting, nor the end
+    daemon_threads = True
+    block_on_close = False
+
     def handle_error(self, request: object, client_address: object) -> None:
         # a foreign client, or one that disconnected
         log.info("a caller of the probe, %s", client_address, exc_info=True)

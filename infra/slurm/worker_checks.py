@@ -228,11 +228,7 @@ class WorkerChecks:
             except OSError:
                 reply = f"no interface {interface!r} with an address"
             else:
-                with socket.create_server((address, 0)) as listening, calling.makefile("rw") as lines:
-                    message = {"secret": secret, "address": list(listening.getsockname()[:2])}
-                    lines.write(json.dumps(message) + "\n")
-                    lines.flush()
-                    reply = lines.readline().strip() or "no answer"
+                reply = _called_back(calling, secret, address)
         if reply == "reached":
             return []
         known = ", ".join(name for _, name in socket.if_nameindex())
@@ -240,6 +236,18 @@ class WorkerChecks:
             f"the driver's machine cannot connect to a worker here ({reply}): change "
             f"{self.keys('interface')}. Interfaces here: {known}"
         ]
+
+
+def _called_back(calling: socket.socket, secret: str, address: str) -> str:
+    """Return what the driver says of calling an address of this node; the error if it does not answer."""
+    try:
+        with socket.create_server((address, 0)) as listening, calling.makefile("rw") as lines:
+            message = {"secret": secret, "address": list(listening.getsockname()[:2])}
+            lines.write(json.dumps(message) + "\n")
+            lines.flush()
+            return lines.readline().strip() or "no answer"
+    except OSError as problem:
+        return str(problem)
 
 
 def versions_of(names: Iterable[str]) -> dict[str, str]:

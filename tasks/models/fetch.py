@@ -64,9 +64,13 @@ class StatedFile(Frozen):
 
 
 class StatedFiles(Frozen):
-    """The hub's list of the required files at a commit; empty after a download."""
+    """The hub's list of the required files at a commit."""
 
-    files: tuple[StatedFile, ...] = ()
+    files: tuple[StatedFile, ...]
+
+
+class Downloaded(Frozen):
+    """The report of a download: nothing, as its files are compared here."""
 
 
 class StatedModel(Frozen):
@@ -174,7 +178,7 @@ def _fetch_from_hub(spec: ModelSpec, model_folder: Path, progress: FileProgress 
             part.unlink()
         stated = _listed(spec)
         _check_space(spec, stated, staging)
-        _ask(StatedFiles, spec, "download", folder=str(staging))
+        _ask(Downloaded, spec, "download", folder=str(staging))
         files = tuple(_compared(spec, stated, staging, progress))
         _drop_strange(staging, files)
         return _place(spec, staging, model_folder, files)

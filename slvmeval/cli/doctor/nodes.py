@@ -135,12 +135,11 @@ def node_findings(site: Profile, pool: str, node: str, came: NodeAnswer) -> list
         verdict = CheckVerdict.UNSEEN if came.waited else CheckVerdict.FAIL
         return [Finding(what, verdict, f"{node} was not checked: {one_line(came.problem)}")]
     node, no_gpu = found["node"], found["gpu_problems"]
-    problems = [*found["problems"], *(() if site.allow_cpu_models else no_gpu)]
-    if problems:
-        return [Finding(what, CheckVerdict.FAIL, f"{node}: {problem}") for problem in problems]
+    gpu_verdict = CheckVerdict.WARN if site.allow_cpu_models else CheckVerdict.FAIL
+    without_gpu = [Finding(what, gpu_verdict, f"{node}: {problem}") for problem in no_gpu]
+    problems = [Finding(what, CheckVerdict.FAIL, f"{node}: {problem}") for problem in found["problems"]]
+    if problems or (no_gpu and not site.allow_cpu_models):
+        return [*problems, *without_gpu]
     device = f", {found['gpus'][0]}" if found["gpus"] else ""
     good = f"{node}: Python {found['python']}, the same store and versions{device}, reaches this machine"
-    return [
-        Finding(what, CheckVerdict.OK, good),
-        *(Finding(what, CheckVerdict.WARN, f"{node}: {problem}") for problem in no_gpu),
-    ]
+    return [Finding(what, CheckVerdict.OK, good), *without_gpu]

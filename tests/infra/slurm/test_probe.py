@@ -184,6 +184,25 @@ def test_a_worker_that_the_driver_cannot_call() -> None:
         assert b"refused" in calling.recv(1000)
 
 
+def test_a_silent_caller_keeps_no_node_waiting() -> None:
+    with listening("127.0.0.1") as driver, socket.create_connection(("127.0.0.1", driver[0])):
+        # the first caller says nothing, and stays
+        assert (
+            worker_checks.WorkerChecks("cpu", "site.toml").network(("127.0.0.1", driver[0]), driver[1], None)
+            == []
+        )
+
+
+def test_an_error_while_the_driver_calls_back_is_a_finding() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as driver:
+        answers = threading.Thread(target=lambda: driver.accept()[0].close())
+        answers.start()
+        checks = worker_checks.WorkerChecks("cpu", "site.toml")
+        (problem,) = checks.network(driver.getsockname(), "secret", None)
+        answers.join()
+    assert problem.startswith("the driver's machine cannot connect to a worker here (")
+
+
 def test_strangers_get_no_answer_and_end_nothing() -> None:
     words = (b"\n", b"GET / HTTP/1.1\n", b'{"secret": "x", "address": ["127.0.0.1", 1]}\n')
     with listening("127.0.0.1") as (port, _secret):
