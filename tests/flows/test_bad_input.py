@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flows.release.options import BuildOptions
-from storage_schemas.errors import Reason, SetAside
+from flows.release.options import BuildOptions, SourceRoot
+from storage_schemas.errors import Reason, SetAside, StoreError
 from storage_schemas.store import Store
-from tests.flows.small_builds import AddFilm, changed, make_video, with_captions, with_recipe
+from tests.flows.small_builds import AddFilm, changed, make_video, only, with_captions, with_recipe
 from tests.inline import build_inline
 from tests.small_films import caption_lines, write_captions
+from tests.vript_layout import write_vript_layout
 
 LINES = caption_lines()
 
@@ -109,6 +113,41 @@ def test_cut_source_is_used_up_to_the_cut_and_says_so(
     assert not build_inline(tolerant).new
 
 
+def test_overlaps_end_at_the_later_start_and_odd_names_are_only_names(
+    simple: BuildOptions, video: Path, add_film: AddFilm, tmp_path: Path
+) -> None:
+    lines_of(video, [{**line, "end_s": float(str(line["end_s"])) + 0.9} for line in LINES])
+    names = ['two words "quoted"', "it's <b>bold & more", "film 🎬 naïve", "%d-file:x"]
+    for number, name in enumerate(names, 1):
+        for path in with_captions(add_film(video.parent, number) if number > 1 else video):
+            path.rename(path.with_stem(name))
+    result = build_inline(simple)
+    assert result.exit_code == 0
+    assert {source.title for source in result.release.sources()} == set(names)
+    (overlapping,) = [one.source_id for one in result.release.sources() if one.title == names[0]]
+    clips = result.release.clips(overlapping)
+    assert all(now.end_s == later.start_s for now, later in pairwise(clips))
+
+
+def test_ids_of_a_data_set_cannot_leave_the_store(simple: BuildOptions, video: Path, tmp_path: Path) -> None:
+    """Vript's layout with ids that an attacker chose: the other video is built."""
+    root = tmp_path / "vript"
+    write_vript_layout(*with_captions(video), root, video_id="good one")
+    write_vript_layout(*with_captions(video), root, video_id="bare", boundaries="none")
+    captions = next(root.rglob("good one_caption.json"))
+    for number, source_id in enumerate(("../outside", "x" * 300, "")):
+        other = json.loads(captions.read_text())
+        other["meta"]["video_id"] = source_id
+        for row in other["data"].values():
+            row["video_id"] = source_id
+        (captions.parent / f"bad{number}_caption.json").write_text(json.dumps(other))
+    result = build_inline(changed(simple, sources=(SourceRoot(kind="vript", path=str(root)),)))
+    reasons = [Reason.UNSAFE_ID, Reason.ID_TOO_LONG, Reason.UNSAFE_ID, Reason.CLIP_BOUNDARIES_MISSING]
+    assert sorted(row.reason for row in result.set_aside) == sorted(reasons)
+    assert [row.source_id for row in result.release.sources()] == ["good one"]
+    assert not (tmp_path / "outside").exists()
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path, video: Path) -> Iterator[Path]:
     """A file system of 2 MB of its own, with an empty store."""
@@ -140,3 +179,48 @@ def test_full_disk_is_a_reason_and_the_next_build_continues(
     assert not list((small_disk / "store" / "staging").iterdir())
     filler.unlink()
     assert build_inline(options).exit_code == 0
+
+
+def test_read_only_store_is_a_reason(simple: BuildOptions, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(SetAside) as refused:
+        build_inline(changed(simple, store=str(small_disk / "store"), store_wait_s=0.0))
+    assert refused.value.reason is Reason.READ_ONLY_STORE
+
+
+def test_store_of_another_schema_version_is_refused(
+    simple: BuildOptions, video: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "store.json").write_text('{"schema_version": 99}')
+    with pytest.raises(StoreError, match="schema version 99"):
+        build_inline(simple)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "cut metadata in seconds": {"boundaries": "cut_meta", "times": "seconds"},
+    "cut metadata in time codes": {"boundaries": "cut_meta", "times": "timecode"},
+    "durations of the transcript": {"boundaries": "transcript"},
+    "zip archives": {"boundaries": "cut_meta", "zipped": True},
+}
+
+
+def test_variants_of_vript_give_the_clips_of_the_captions(
+    options: BuildOptions, add_film: AddFilm, tmp_path: Path
+) -> None:
+    sources = []
+    for number, (name, variant) in enumerate(VARIANTS.items(), 1):
+        films, root = tmp_path / "films", tmp_path / name
+        write_vript_layout(*with_captions(add_film(films, number)), root, video_id=name, **variant)
+        unpacked = {"unpack": True} if variant.get("zipped") else {}
+        sources.append(SourceRoot(kind="vript", path=str(root), options=unpacked))
+    result = build_inline(changed(only(options, "comprehensiveness"), sources=tuple(sources)))
+    assert result.exit_code == 0
+    rows = result.release.sources()
+    assert {row.source_id for row in rows} == VARIANTS.keys()
+    for row in rows:
+        assert (row.adapter, row.redistributable) == ("vript", False)
+        assert row.content_category == "Film & Animation"
+        clips = result.release.clips(row.source_id)
+        assert [(clip.start_s, clip.end_s) for clip in clips] == [(3.0 * n, 3.0 * n + 3) for n in range(14)]
+    assert len(result.release.pairs()) == len(VARIANTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from storage_schemas.errors import PrerequisiteError, Reason, SetAside
 from storage_schemas.store import FRAMES
 from tasks.pairs.verify import verify_deep
 from tasks.publish.export import export_recipe
-from tasks.recipe import AspectRecipe, Recipe, load_recipe
+from tasks.recipe import AspectRecipe, Recipe, Severity, load_recipe
 from tests.flows.small_builds import (
     AddFilm,
     build_with,
@@ -163,6 +164,19 @@ def test_changed_licence_counts_from_the_next_version_on(
     assert (source.licence, source.redistributable, source.credit) == ("CC0", True, "me")
     assert source.content_category == "Music"
     assert result.release.version == built.release.version + 1
+
+
+def test_severity_draws_are_nested(options: BuildOptions, video: Path) -> None:
+    aspects = ("aesthetics", "comprehensiveness", "temporal_flow", "dynamics_degree")
+    severity = Severity(clips=(1, 2, "all"), strengths=("weak",))
+    release = build_inline(only(options, *aspects, severity=severity)).release
+    for aspect in aspects:
+        strength = options.recipe.strength_label(aspect)
+        drawn = sorted((set(r.drawn_clips) for r in release.pairs(aspect) if r.strength == strength), key=len)
+        assert [len(clips) for clips in drawn][:3] == [1, 2, 5]
+        assert all(small < large for small, large in pairwise(drawn))
+    assert max(len(r.drawn_clips) for r in release.pairs("comprehensiveness")) == 7
+    assert {r.strength for r in release.pairs("aesthetics")} >= {"weak", "paper"}
 
 
 def test_build_names_all_missing_models_before_any_work(

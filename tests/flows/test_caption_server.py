@@ -11,14 +11,14 @@ import pytest
 
 from flows.release.options import BuildOptions
 from slvmeval.cli.main import main
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, Reason
 from storage_schemas.model import ModelServer
 from storage_schemas.store import ANALYSIS, Store
 from tasks.captions.analyser import AnalyserRecipe
 from tests.flows.small_builds import changed, only, with_recipe
 from tests.inline import build_inline
 from tests.small_films import CLIPS
-from tests.tiny_models.faulty_server import FaultyServer
+from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 
 def analysed(options: BuildOptions, **parameters: object) -> BuildOptions:
@@ -95,6 +95,23 @@ def test_caption_server_that_announced_itself_in_the_store_is_found(asking: Buil
     path.write_text("{}")
     with pytest.raises(PrerequisiteError, match="does not have the address of model server caption-analysis"):
         build_inline(analysed(asking, top_k=3))
+
+
+def test_caption_that_failed_is_asked_for_again_by_retry_alone(asking: BuildOptions) -> None:
+    def plan(_: int, body: dict[str, Any]) -> Reply:
+        return Reply("no") if "number 7" in body["messages"][1]["content"] else Reply()
+
+    with FaultyServer(plan) as server:
+        result = build_inline(at(asking, server))
+    (row,) = result.release.set_aside()
+    assert row.reason is Reason.CAPTION_NOT_ANALYSED
+    assert "clip 7" in row.message
+    with FaultyServer() as server:
+        build_inline(at(asking, server))
+        assert (server.seen, server.listed) == ([], 0)
+        result = build_inline(at(asking, server, retry=True))
+        assert ["number 7" in seen.caption for seen in server.seen] == [True]
+    assert len(result.release.pairs()) == 1
 
 
 def test_plan_keeps_what_it_asked(

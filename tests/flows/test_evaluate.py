@@ -25,6 +25,7 @@ from storage_schemas.locks import only_one
 from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.llm.limits import Limits
+from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
 from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.probe_tables import probe_tables
@@ -356,6 +357,13 @@ def test_answer_of_a_wrong_type_harms_no_other_evaluator(store: Path, planted: P
     assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
 
 
+def test_evaluator_has_one_label(store: Path, planted: PlantedPackage) -> None:
+    with pytest.raises(UserInputError, match="lengths and again are one evaluator with the same settings"):
+        evaluate_inline(asked(store, "lengths", "lengths?label=again"))
+    assert not planted.asked("lengths")
+    evaluate_inline(asked(store, "planted?mood=first", "planted?mood=right&label=other"))
+
+
 def test_evaluator_that_is_told_something_else_is_another(
     store: Path, planted: PlantedPackage, tmp_path: Path
 ) -> None:
@@ -375,6 +383,17 @@ def test_evaluator_that_is_told_something_else_is_another(
     some = Selection(aspects=("aesthetics",))
     evaluate_inline(asked(store, "planted", prompts=str(texts), selection=some, repeats=2))
     assert len({row.settings for row in rows(store, "right")}) == 2
+
+
+def test_scorer_can_be_submitted(store: Path, planted: PlantedPackage, tmp_path: Path) -> None:
+    evaluate_inline(asked(store, "lengths"))
+    release = Release.open(Store.open(store))
+    made = make_submission(release, rows(store, "lengths"), Card(name="L", authors=("A",)), UsedPrices())
+    path = tmp_path / "lengths.json"
+    path.write_bytes(submission_bytes(made))
+    outcome = check_submission(path, release).submission
+    assert outcome.orders == "apart"
+    assert outcome.accuracies["comprehensiveness"].accuracy == 1.0
 
 
 @pytest.mark.slow

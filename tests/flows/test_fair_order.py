@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from flows.release.options import BuildOptions
 from flows.release.run import Build
+from storage_schemas.errors import Reason
 from storage_schemas.store import PAIR
 from tasks.captions import stage as captions
 from tasks.captions.rules import RulesAnalyser
@@ -55,3 +57,15 @@ def test_small_sources_have_their_pairs_before_a_huge_one_is_analysed(
     assert order == ["huge", *["pair there"] * 2]
     whole = build_inline(changed(options, store=str(tmp_path / "other")))
     assert whole.release.manifest.content_checksum == result.release.manifest.content_checksum
+
+
+def test_captions_that_are_far_too_many_set_one_source_aside(
+    simple: BuildOptions, video: Path, add_film: AddFilm
+) -> None:
+    film = add_film(video.parent, 2)
+    rows = ({"start_s": n / 600, "end_s": (n + 1) / 600, "caption": "A ball."} for n in range(25_000))
+    film.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = build_inline(simple)
+    assert [row.reason for row in result.set_aside] == [Reason.CAPTIONS_MALFORMED]
+    assert "25,000 captioned clips" in result.set_aside[0].message
+    assert len(result.release.pairs()) == 1

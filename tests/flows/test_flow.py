@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from flows.release.options import BuildOptions
-from tests.flows.prefect_servers import START_S, recorded_and_result, start_on_server, wait_for
+from tests.flows.prefect_servers import ROOT, START_S, recorded_and_result, start_on_server, wait_for
 from tests.flows.small_builds import AddFilm, changed, committed, only
 from tests.inline import build_inline
 
@@ -53,6 +54,27 @@ def test_the_flow_makes_the_same_and_shows_it(options: BuildOptions, direct: str
     assert recorded["strangers"] == {"status": [401, 401], "shown": False}
     # Dask's pages ask nobody for a password
     assert "dask" not in recorded["artifacts"]
+
+
+def test_flow_starts_no_server_where_nothing_is_new(
+    simple: BuildOptions, video: Path, tmp_path: Path
+) -> None:
+    checksum = build_inline(simple).release.manifest.content_checksum
+    script = (
+        "import sys; from flows.release.options import BuildOptions; from infra.profile import Profile\n"
+        "from flows.release.flow import BUILD; from flows.command_runs import run_flow\n"
+        "options = BuildOptions.model_validate_json(sys.stdin.read())\n"
+        "result = run_flow(BUILD, options, Profile(workers=2), direct=False, quiet=True)\n"
+        "assert 'prefect' not in sys.modules and 'distributed' not in sys.modules\n"
+        "print(result.new, result.release.manifest.content_checksum)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path / "prefect")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, input=simple.model_dump_json(), capture_output=True, text=True, env=environment, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", checksum]
 
 
 @pytest.mark.parametrize(

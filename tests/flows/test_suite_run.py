@@ -190,6 +190,18 @@ def test_answers_outside_the_scale_and_for_other_videos_are_rows(scored: Scored,
         assert len(server.seen) == 2
 
 
+def test_server_that_is_down_harms_no_other_dimension_and_is_asked_again(
+    scored: Scored, marker: FaultyServer
+) -> None:
+    with FaultyServer(answers) as gone:
+        pass
+    down = scored.run(gone)
+    assert dict(down["beauty"].failures) == {"server_down": 4}
+    assert down["length"].scored == 4
+    up = scored.run(marker)
+    assert up["beauty"].scored == up["contest"].scored == up["length"].found_before == 4
+
+
 def test_suite_checks_only_what_is_missing_and_names_weights_before_a_gpu(
     scored: Scored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,53 @@ def voted(release: Release) -> Release:
 @pytest.fixture
 def command(judged_store: Path, run: Run) -> Run:
     return lambda *words, **more: run(*words, "--store", judged_store, **more)
+
+
+@pytest.mark.slow
+def test_filter_leads_from_votes_to_a_filtered_release(
+    voted: Release, command: Run, tmp_path: Path, no_more_figures: Callable[[], None]
+) -> None:
+    no_more_figures()
+    name = voted.name
+    # retention writes nothing
+    rows = {
+        row["aspect"]: row
+        for row in command("annotate", "filter", name, "--dry-run", "--format", "json").json
+    }
+    assert (rows["all"]["final"], rows["all"]["undecided"]) == (3, 1)
+    out = command("annotate", "filter", name, "--dry-run").out
+    assert "excluded by C" in out
+    assert "60.0" in out
+    command("annotate", "filter", "--dry-run", "--campaign", "spring")
+    assert [path.name for path in (voted.store.root / "releases").iterdir()] == [name]
+    # the report has people in it
+    folder = tmp_path / "report"
+    command("report", name, "--out", folder, "--quiet", "--set", "max_shown=0")
+    tables = {path.stem: path.read_text(encoding="utf-8") for path in (folder / "tables").glob("*.csv")}
+    assert ",human," in tables["accuracy"]
+    assert "all,6,1,1,1,3,0.6" in tables["retention"]
+    assert tables["agreement"].count("\n") > 2
+    # one pair is undecided
+    ran = command("annotate", "filter", name, code=3)
+    assert f"release {name}-filtered, version 1: 3 of 6 pairs, written" in ran.out
+    assert not ran.err
+    again = command("annotate", "filter", name, code=3).out
+    assert "version 1: 3 of 6 pairs, unchanged since it was written" in again
+    deep = command("verify", f"{name}-filtered", "--deep", "--quiet").out
+    assert "3 pairs read frame by frame, all good" in deep
+    releases = command("status", "--format", "json").json["releases"]
+    assert [one["name"] for one in releases] == [name, f"{name}-filtered"]
+    assert len(command("pairs", f"{name}-filtered", "--format", "json").json) == 3
+    # another rule can be tried
+    recipe = tmp_path / "lenient.toml"
+    recipe.write_text(
+        'base = "cpu-approx"\nname = "lenient"\n[annotation]\nmost_c = 1\nworkers_per_pair = 3\n'
+    )
+    values = command(
+        "annotate", "filter", name, "--recipe", recipe, "--as", "lenient", "--format", "json"
+    ).json
+    assert (values["release"], values["retention"][-1]["final"]) == ("lenient", 5)
+    assert values["rule"]["most_c"] == 1
 
 
 def test_excerpts_without_their_pair_are_named_with_what_to_do(

@@ -15,6 +15,9 @@ CROWD = Crowd(workers={Behaviour.GOOD: 95, **dict.fromkeys(BAD, 5)})
 #: Those who are bad from the start, and do not cheat.
 EASY = (Behaviour.LAZY, Behaviour.RANDOM, Behaviour.ALWAYS_A, Behaviour.CONTRARY)
 FEWER = Crowd(workers={Behaviour.GOOD: 20, **dict.fromkeys(EASY, 2)}, pairs=100)
+
+
+LATE = Crowd(workers={Behaviour.GOOD: 20, Behaviour.LATE_LAZY: 4}, pairs=130)
 SMALL = Crowd(workers={Behaviour.GOOD: 6, Behaviour.CONTRARY: 1}, pairs=8)
 #: Rules were tuned on other seeds.
 FIRST_SEED, RUNS = 2000, 6
@@ -49,6 +52,13 @@ def test_a_campaign_finds_bad_workers_soon_and_leaves_good_ones() -> None:
     assert sum(strict.listed[kind] for kind in EASY) == 8
     assert strict.listed[Behaviour.GOOD] <= 1, "of 20; the share of many is below"
     assert sum(one.pairs for one in strict.certainty) == 100
+
+
+def test_workers_who_become_lazy_are_found() -> None:
+    strict = simulate(LATE, "strict", FIRST_SEED + 1)
+    assert strict.in_time[Behaviour.LATE_LAZY] >= 2
+    assert strict.listed[Behaviour.LATE_LAZY] == 4
+    assert strict.listed[Behaviour.GOOD] <= 1
 
 
 def test_the_paper_s_rule_finds_hardly_anybody() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from storage_schemas.errors import UserInputError
@@ -17,6 +19,7 @@ from tests.tasks.annotation.example_desk import (
     example_campaign,
     example_task,
     example_tasks,
+    open_desk,
     refused,
     refuses,
 )
@@ -75,6 +78,18 @@ def test_a_link_is_for_one_worker_who_may_come_back(open_to_all: Desk) -> None:
     for count in (0, -1, 100_001):
         with pytest.raises(UserInputError, match="cannot create"):
             open_to_all.organiser.invite("autumn", count)
+
+
+def test_tokens_and_identities_are_not_in_the_database(tmp_path: Path, clock: HandClock) -> None:
+    with open_desk(tmp_path, clock) as desk:
+        desk.organiser.publish(example_campaign(), [example_task()])
+        (token,) = desk.organiser.invite("autumn", 1)
+        desk.workers.enter("autumn", "link", token)
+        desk.workers.enter("autumn", "prolific", "someone-known")
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"autumn" in stored
+    assert token.encode() not in stored
+    assert b"someone-known" not in stored
 
 
 def test_no_task_before_the_consent(open_to_all: Desk) -> None:

@@ -87,6 +87,15 @@ def test_pairs_with_the_order_said_in_tabs_and_in_json_lines(lite: Desk, tmp_pat
     assert three.watched_s is None
 
 
+def test_file_that_is_taken_again_changes_nothing(lite: Desk, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", [(slot(), "anna", "left", "A"), (slot(1), "bo", "left", "A")])
+    taken(lite, path)
+    before = lite.votes.read("autumn")
+    again = taken(lite, path)
+    assert (again.accepted, again.known, again.left_out) == (0, 2, ())
+    assert lite.votes.read("autumn") == before
+
+
 def test_a_dry_run_says_the_same_and_stores_nothing(lite: Desk, tmp_path: Path) -> None:
     rows = [(slot(), "anna", "left", "A"), (slot(), "anna", "left", "A")]
     # a byte order mark is not part of the first column

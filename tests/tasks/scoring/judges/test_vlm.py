@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import math
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,7 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer, open_answers
-from tasks.llm.exchange import ChatAnswer
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.preference import TOP_LOGPROBS
 from tasks.llm.printed_prompts import take_prompts, write_prompts
 from tasks.llm.prompt_files import filled, prompt_catalogue, prompt_text, require_prompts
@@ -85,6 +86,20 @@ def test_one_request_has_the_centre_frames_of_both_videos_in_order(videos: Video
     assert schema["properties"]["better"]["enum"] == ["first", "second"]
 
 
+@pytest.mark.parametrize("form", ["images", "video"])
+@pytest.mark.parametrize("kind", [VideoJudge, IntervalJudge])
+def test_requests_in_both_orders_differ_in_their_pictures_alone(
+    kind: type[VideoJudge], form: str, videos: Videos
+) -> None:
+    """Nothing else tells which video was cut: the two have different numbers of frames."""
+    model = MODEL.model_copy(update={"frames_as": form, "frames": "all"})
+    asked = kind("tiny", model, client("http://127.0.0.1:1/v1"), FeatureCache())
+    assert len(videos[0]) != len(videos[1])
+    one, other = (told(asked.make_request(PROMPT, *order, COLOUR)) for order in (videos, videos[::-1]))
+    assert one == other
+    assert str(one).count("video:") == 2
+
+
 def test_exchanged_names_change_the_lines_before_the_videos_alone(videos: Videos) -> None:
     own = VideoJudge("tiny", MODEL, client("http://127.0.0.1:1/v1"), FeatureCache())
     other = own.with_exchanged_names()
@@ -95,6 +110,16 @@ def test_exchanged_names_change_the_lines_before_the_videos_alone(videos: Videos
     assert parts(one, "image_url") == parts(exchanged, "image_url")
     # the judge itself stays as it is
     assert own.make_request(PROMPT, *videos, COLOUR).model_dump() == one
+
+
+def told(request: ChatRequest) -> dict[str, Any]:
+    """Return a request without its pictures, and the times before them."""
+    values = request.model_dump()
+    for message in values["messages"]:
+        if isinstance(message["content"], list):
+            texts = [part["text"] for part in message["content"] if part["type"] == "text"]
+            message["content"] = [text for text in texts if not re.fullmatch(r"[\d.]+ s:", text)]
+    return values
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,12 @@ def test_review_page_calls_nothing_fast_where_no_time_can_be_compared(study: Stu
     assert not (uncounted and 'class="warn">fastest' in after.text)
 
 
+def test_forms_may_not_be_endless(reader: Organiser) -> None:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    for content in (b"x" * 300_000, (b"x" * 10_000 for _ in range(30))):
+        assert reader.http.post("/organiser/login", content=content, headers=kind).status_code == 413
+
+
 def test_decision_has_a_note_and_stays_on_record(busy: Study, organiser: Organiser) -> None:
     organiser.log_in()
     for fields in (
