@@ -16,11 +16,11 @@ from flows.release.result import BuildResult
 from flows.release.run import Build
 from infra.executor import ProcessExecutor
 from infra.progress import BuildProgress
-from storage_schemas.errors import PrerequisiteError, Reason, SetAside
+from storage_schemas.errors import PrerequisiteError, Reason, SetAside, UserInputError
 from storage_schemas.store import FRAMES
 from tasks.pairs.verify import verify_deep
 from tasks.publish.export import export_recipe
-from tasks.recipe import AspectRecipe, Recipe, Severity, load_recipe
+from tasks.recipe import AspectRecipe, Recipe, Severity, load_recipe, recipe_from
 from tests.flows.small_builds import (
     AddFilm,
     build_with,
@@ -229,3 +229,12 @@ def test_failed_pair_gives_its_place_to_the_next(
     assert result.release.source(pair.source_id).title == "film1"
     assert [row.reason for row in result.set_aside] == [Reason.NOT_DIFFERENT_ENOUGH]
     assert (result.exit_code, build_inline(one).exit_code) == (3, 3)
+
+
+def test_recipe_from_names_what_is_wrong(small_recipe: Recipe) -> None:
+    with pytest.raises(UserInputError, match="clips_per_pair"):
+        recipe_from({"base": "cpu-approx", "name": "mine", "clips_per_pair": 0})
+    wrong = {"operation": "ffmpeg-eq", "parameters": {"contrats": 1}}
+    with pytest.raises(UserInputError, match="contrats"):
+        recipe_from({"base": "cpu-approx", "aspects": {"aesthetics": wrong}})
+    assert recipe_from(small_recipe.model_dump(mode="json")) == small_recipe

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.annotation.campaign import Campaign
@@ -30,6 +32,7 @@ from tests.tasks.annotation.example_desk import (
     example_tasks,
     file_vote,
     refuses,
+    send_all,
     sit,
     watch_all,
 )
@@ -336,3 +339,26 @@ def test_campaign_takes_the_recipes_protocol(recipe: str, told: str, protocol: s
     settings.write_text(told, encoding="utf-8")
     release: Any = SimpleNamespace(name="main", version=1, recipe={"name": recipe}, path=tmp_path)
     assert _from_file(settings, release, "one").protocol == protocol
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    story=st.lists(
+        st.tuples(st.floats(-20, 20), st.sampled_from(PLACES), st.floats(0, 30), st.floats(0, 30)), max_size=6
+    )
+)
+def test_play_sees_no_more_than_time_went_by(
+    desk: Desk, clock: HandClock, story: list[tuple[float, str, float, float]]
+) -> None:
+    campaign = example_campaign(f"story-{len(desk.campaigns.all())}")
+    desk.organiser.publish(campaign, [example_task()])
+    worker = come_in(desk, "ann", campaign.name)
+    assignment = desk.queue.next(campaign.name, worker)
+    send_all(desk, assignment)
+    forward = 0.0
+    for passed, place, start, end in story:
+        clock.pass_s(passed)
+        forward += max(passed, 0.0)
+        assignment = desk.viewing.play(campaign.name, worker, assignment.id, place, [(start, end)], 1.0)
+        for seen in assignment.seen.values():
+            assert length(seen) <= 2.0 * forward + 1e-3

@@ -139,3 +139,9 @@ def test_crumbs_without_end_are_not_kept() -> None:
     result = accepted(seen, [(50.0, 50.5)], FILM, 1e6, ALL)
     assert (result.seen, result.cut_time_s) == (seen, 0.5)
     assert len(accepted(seen, [(0.0, 20.0)], FILM, 1e6, ALL).seen) == 1, "who plays on is believed"
+
+
+def test_accepted_takes_later_what_came_too_early() -> None:
+    early = accepted((), [(0.0, 10.0)], FILM, 8.0, ALL)
+    assert (early.seen, early.cut_time_s) == (((0.0, 8.0),), 2.0)
+    assert accepted(early.seen, [(0.0, 10.0)], FILM, 10.0, ALL).seen == ((0.0, 10.0),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -249,3 +250,21 @@ def test_rows_of_any_file_have_lines(
     ends = [(row.line, row.last_line) for row in answers.rows]
     assert all(begin <= end for begin, end in ends)
     assert all(end < begin for (_, end), (begin, _) in pairwise(ends))
+
+
+def test_every_row_is_accepted_or_left_out(lite: Desk, tmp_path: Path) -> None:
+    drawn = random.Random(7)
+    rows = [
+        (
+            drawn.choice([slot(n % 3, 1 + n % 4), "", "none"]),
+            drawn.choice(["anna", "bo", "cy", ""]),
+            drawn.choice(["left", "right", "LEFT", "?"]),
+            drawn.choice(["A", "B", "C", ""]),
+        )
+        for n in range(400)
+    ]
+    result = taken(lite, table(tmp_path / "a.csv", rows))
+    empty = sum(not any(row) for row in rows)
+    assert result.rows == 400 - empty == result.accepted + len(result.left_out)
+    stored = votes(lite)
+    assert len(stored) == result.accepted == len({(vote.worker, vote.pair_id) for vote in stored}) <= 9
