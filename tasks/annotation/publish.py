@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from storage_schemas.errors import UserInputError
+from storage_schemas.errors import UserInputError, suggestion
 from storage_schemas.ids import digest_text
 from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release, release_names
@@ -232,8 +232,8 @@ def showing(release: Release, campaign: Campaign, key: bytes, private_audience: 
     unknown = sorted(set(campaign.aspects) - available)
     if unknown:
         raise UserInputError(
-            f"campaign {campaign.name}: release {release.name} has no pairs of {', '.join(unknown)} (it has "
-            f"{', '.join(sorted(available))})"
+            f"campaign {campaign.name}: release {release.name} has no pairs of {', '.join(unknown)}: "
+            f"{suggestion(unknown[0], sorted(available))}"
         )
     # people are not asked about excerpts
     whole = [record for record in records if record.excerpt is None]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from storage_schemas.errors import StoreError, UserInputError
+from storage_schemas.errors import StoreError, UserInputError, suggestion
 from storage_schemas.model import Frozen
 from storage_schemas.release import Release
 from storage_schemas.rng import keyed_rank
@@ -109,8 +109,11 @@ def _length(text: str) -> str:
 def _require(what: str, wanted: Collection[object], allowed: Collection[object]) -> None:
     for value in wanted:
         if value not in allowed:
-            listed = ", ".join(sorted(map(str, allowed)))
-            raise UserInputError(f"no pair has the {what} {value!r}: there are {listed or 'none'}")
+            listed = sorted(map(str, allowed))
+            # any number looks like another
+            near = value if isinstance(value, str) and value.isalpha() else ""
+            hint = suggestion(near, listed, "there are")
+            raise UserInputError(f"no pair has the {what} {value!r}: {hint}")
 
 
 def _id_of(prefix: str, pairs: Iterable[PairFacts]) -> str:
