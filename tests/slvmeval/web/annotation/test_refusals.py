@@ -121,7 +121,8 @@ def test_post_is_for_the_workers_own_pages(shared: Study) -> None:
 def test_cookie_that_was_changed_is_none(shared: Study) -> None:
     (cookie,) = shared.worker().http.cookies.jar
     value = str(cookie.value)
-    body, stamp, signature = value.split(".")
+    # a body that is compressed begins with a point
+    body, stamp, signature = value.rsplit(".", 2)
     flipped = ("A" if signature[0] != "A" else "B") + signature[1:]
     thief = shared.stranger()
     for changed in ("", "x", value[:-4], f"{body}.{stamp}.{flipped}", f"{body}x.{stamp}.{signature}", value):
