@@ -115,6 +115,7 @@ def run_on_server(
         The site's profile.
     """
     with prefect_server(), tags(progress.process_tag):
+        progress.working_on()
         given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
         try:
             # a flow's result is the data of its returned state

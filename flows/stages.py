@@ -247,7 +247,7 @@ def through_stages(
             tasks += 1
         progress.note_pools(executor.state())
         if not queues.running:
-            progress.working_on("waiting for workers")
+            progress.working_on("the wait for workers")
             time.sleep(LOOK_EVERY_S)
             continue
         progress.working_on(next(iter(queues.running.values())).name, len(queues.running) - 1)
@@ -258,6 +258,7 @@ def through_stages(
             except WorkerDied as problem:
                 outcomes = _after_death(queues, ended, problem, executor.deaths_before_alone, on_worker_death)
             _advance(queues, ended, outcomes, progress, should_continue, unfinished)
+    progress.working_on()
     return tasks
 
 

@@ -76,7 +76,8 @@ class SilenceBreaker:
             now = time.monotonic()
             if now - self._heard >= LOG_EVERY_S:
                 self._heard = now
-                others = f" and {self._others} more" if self._others else ""
+                word = "other" if self._others == 1 else "others"
+                others = f" (and {self._others} {word})" if self._others else ""
                 self._say(f"still at {self._what}{others}: {now - self._began:.0f} s")
 
 
@@ -166,9 +167,9 @@ class BuildProgress:
         self._silence.heard()
         log.info(message, *values)
 
-    def working_on(self, what: str, others: int = 0) -> None:
-        """Note what has been under way longest, and the number of others beside it."""
-        self._silence.working_on(printable(what), others)
+    def working_on(self, what: str = "", others: int = 0) -> None:
+        """Note what has been under way longest, and the number of others beside it; by default the run."""
+        self._silence.working_on(printable(what or self._what), others)
 
     def expect(self, stage: str, total: int) -> None:
         """Add to the number of items of a stage."""

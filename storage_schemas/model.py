@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -93,4 +94,23 @@ class ModelServer(Frozen):
         if value != OFFLINE and not value.startswith(("http://", "https://")):
             raise ValueError(f"an address begins with http:// or https://, or is '{OFFLINE}'")
         know_address(value, "password of a model server")
+        if value != OFFLINE and not _is_whole_address(value):
+            raise ValueError("an address is http://HOST, with a port and a path at most")
         return value
+
+
+def _is_whole_address(address: str) -> bool:
+    """Return whether an address has a host and a valid port, and nothing behind its path."""
+    try:
+        parts = urlsplit(address)
+        # raises ValueError where the port cannot be one
+        port = parts.port
+    except ValueError:
+        return False
+    return (
+        bool(parts.hostname)
+        and port != 0
+        and not parts.query
+        and not parts.fragment
+        and address.split() == [address]
+    )

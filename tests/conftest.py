@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from storage_schemas import secrets
 from storage_schemas.proxies import repair_proxies
+from tests.own_environment import own_environment
 
 pytest_plugins = [
     "tests.chromium",
@@ -72,11 +73,8 @@ def _own_secrets() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
     """Take back the variables that a command sets in this process, where it would end with them."""
-    before = dict(os.environ)
-    yield
-    if os.environ != before:
-        os.environ.clear()
-        os.environ.update(before)
+    with own_environment():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

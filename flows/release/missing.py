@@ -1,4 +1,4 @@
-"""The decision what a build still has to do, from its state alone: planned minus existing items."""
+"""What a build still has to do, from its state alone: planned minus existing items."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ FRAME_S: Mapping[Hardware, float] = {"cpu": 0.1, "gpu": 2.0}
 BASE_S = 1.0
 #: Length of a source of which nothing is known, where none is known: an hour.
 UNKNOWN_S = 3600.0
-#: Minimum measured seconds for them to count.
+#: Minimum measured time, in seconds, before a speed is used.
 MIN_MEASURED_S = 60.0
 
 #: Units and seconds, by recipe and stage.

@@ -54,8 +54,8 @@ def searches_of(
             searches[aspect] = Search(ladder, tuple(some), precision, most_pairs)
     if not by_aspect:
         raise UserInputError(
-            "an adaptive evaluation asks neither controls nor excerpts, and no other pair is selected: leave "
-            "out strength=control, length=… and position=…"
+            "an adaptive evaluation uses neither controls nor excerpts, and the selection has nothing else: "
+            "leave out strength=control, length=… and position=…"
         )
     if not searches:
         raise UserInputError(

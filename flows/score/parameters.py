@@ -91,7 +91,7 @@ class EvaluateParameters(ScoringParameters):
     )
     positions: Annotated[tuple[str, ...], Given(("--position",), "NAME", by_set=True)] = Field(
         default=(),
-        description="Only excerpts with the damage there: early, middle, late; own: as in the film.",
+        description="Only excerpts whose damage is early, middle or late, or where the film has it (own).",
     )
     most_per_aspect: Annotated[int | None, Given(("--max-per-aspect",), panel=_PAIRS)] = Field(
         default=None,

@@ -92,7 +92,7 @@ class ChatServer(Frozen):
     def correction(self) -> str:
         """What to do about a wrong address, which follows from where it was found."""
         if is_address(self.name):
-            return "give another address, where the command or its file of settings names this one"
+            return "correct the address in the command or in its settings file"
         if self.announced is not None:
             return f"remove {self.announced}, which announces it, if its job has ended"
         return f"change {entry_of(self.name)} in the profile"
@@ -166,7 +166,7 @@ class Servers:
                 return server
             return server.model_copy(update={"offline": batches_folder(self.store, name)})
         if is_address(name):
-            return ChatServer(name=name, url=name, model=model)
+            return _server_at(name, model)
         announced = None if self.store is None else self.store / "servers" / f"{name}.json"
         if announced is not None and announced.is_file():
             try:
@@ -192,7 +192,21 @@ class Servers:
 
 def is_address(name: str) -> bool:
     """Return whether a server is not named, but given by its address."""
-    return name.startswith(("http://", "https://"))
+    return "://" in name
+
+
+def _server_at(address: str, model: str) -> ChatServer:
+    try:
+        entry = ModelServer(url=address)
+    except ValidationError as problem:
+        raise UserInputError(f"model server {strike_out(address)}: {first_error(problem)}") from None
+    if "@" in urlsplit(address).netloc:
+        # evaluators' settings are stored and published
+        raise UserInputError(
+            f"model server {strike_out(address)}: an address with a password would be stored with the "
+            f"answers; add it at the end of the profile and give its name:\n{profile_lines('NAME')}"
+        )
+    return ChatServer(name=address, **{**entry.model_dump(), "model": model})
 
 
 def toml_key(name: str) -> str:

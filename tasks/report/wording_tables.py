@@ -110,7 +110,7 @@ def _each_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _part_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         "wording-variance",
-        "Share of the wordings in the variance of answers",
+        "Share of the answers' variance due to wording",
         (
             ASPECT,
             EVALUATOR,

@@ -259,8 +259,10 @@ def write_report(
     disputed = disagreements(report.gathered, most)
     total = len(disputed) + 2
     report_step(1, total, "tables and figures")
+    # what cannot be drawn leaves no half of a report
+    figures = report.figures
     _write_tables(owned, report)
-    for figure in report.figures.values():
+    for figure in figures.values():
         owned.write(f"figures/{figure.name}.svg", figure.svg)
         owned.write(f"figures/{figure.name}.pdf", figure.pdf)
     head = {"judged": report.gathered.title, "marked": report.is_private(private)}

@@ -23,6 +23,8 @@ import psutil
 from filelock import FileLock
 from pydantic import BaseModel
 
+from tests.own_environment import own_environment
+
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = str(Path(sys.executable).parent / "prefect")
 SLVMEVAL = [sys.executable, "-m", "slvmeval"]
@@ -225,18 +227,14 @@ class PrefectServer:
         from slvmeval.cli.main import main
 
         output, problems = StringIO(), StringIO()
-        before = dict(os.environ)
-        try:
-            with (
-                contextlib.chdir(self.processes.folder),
-                contextlib.redirect_stdout(output),
-                contextlib.redirect_stderr(problems),
-            ):
-                code = main(words)
-        finally:
+        with (
             # what Prefect is told by variables is not for the tests that follow
-            os.environ.clear()
-            os.environ.update(before)
+            own_environment(),
+            contextlib.chdir(self.processes.folder),
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(problems),
+        ):
+            code = main(words)
         assert fails in (None, code != 0), f"{words}: {output.getvalue()}{problems.getvalue()}"
         return output.getvalue() + (problems.getvalue() if fails else "")
 

@@ -144,7 +144,7 @@ def test_prepare_refuses_lengths_that_do_not_occur_and_searches_without_pairs(bu
         prepare(lengths=("0.3",))
     with pytest.raises(UserInputError, match=r"the position 'middle': there are early, late, own"):
         prepare(positions=("middle",))
-    with pytest.raises(UserInputError, match="asks neither controls nor excerpts"):
+    with pytest.raises(UserInputError, match="uses neither controls nor excerpts"):
         prepare(lengths=("excerpts",), adaptive=True)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -74,7 +75,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = folder / "source"
     # what images are made from; setuptools writes into the tree that it builds
     source.mkdir()
-    subprocess.run(["cp", "-R", *(str(ROOT / name) for name in of_definition()), str(source)], check=True)
+    # a draft of a compiled file is gone in a moment
+    compiled = shutil.ignore_patterns("__pycache__")
+    for path in (ROOT / name for name in of_definition()):
+        if path.is_dir():
+            shutil.copytree(path, source / path.name, ignore=compiled)
+        else:
+            shutil.copy(path, source)
     subprocess.run([*command, "--wheel-dir", str(folder), str(source)], check=True)
     (wheel,) = folder.glob("slvmeval-*.whl")
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]

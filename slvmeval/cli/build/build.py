@@ -106,7 +106,7 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
         terminal.say(
             f"next: {command_line('evaluate', result.release.name, *judges, store=options.store)}"
             if has_pairs
-            else "no pair was built: `slvmeval sources scan` says what each film lacks"
+            else "no pair was built: `slvmeval sources scan` shows why each film cannot be used"
         )
     raise typer.Exit(code)
 

@@ -206,7 +206,7 @@ def _print(values: dict[str, Any]) -> None:
     for row in sources["set_aside"]:
         terminal.say(f"set aside: {row['source']}: {row['reason']}: {row['message']}")
     if not any(counts["planned"] for counts in values["aspects"].values()):
-        terminal.say("no source gives a pair: a build would make an empty release")
+        terminal.say("no source yields a pair: a build would write an empty release")
     elif not values["pairs_missing"]:
         terminal.say("nothing is missing: a build would change nothing")
 

@@ -84,7 +84,7 @@ def test_a_film_that_is_too_short_is_named_with_and_without_captions(
     words = ("build", "--dry-run", "--quiet", "--sources", videos, "--store", tmp_path / "store")
     out = run(*words, "--recipe", recipe).out
     assert says in out
-    assert "no source gives a pair: a build would make an empty release" in out
+    assert "no source yields a pair: a build would write an empty release" in out
     assert "nothing is missing" not in out
 
 

@@ -254,6 +254,8 @@ def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Ca
     (row,) = read(out / "correlations.csv")
     assert (row["first"], row["second"], row["videos"]) == ("calm", "sharp", "6")
     assert float(row["pearson"]) == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert float(row["spearman"]) == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert float(row["kendall"]) == pytest.approx(stats.kendalltau(x, y).statistic)
     titles = [path.read_text() for path in sorted(out.glob("correlations-theme-*.md"))]
     assert len(titles) == 2
     assert any("Sci-Fi" in text for text in titles)
