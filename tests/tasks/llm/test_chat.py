@@ -235,7 +235,7 @@ def test_a_server_that_is_down_is_named_with_where_its_address_is_from(tmp_path:
         for servers, name, says in (
             (in_profile, "judge", "or change model_servers.judge in the profile"),
             (Servers({}, tmp_path), "judge", f"or remove {announced}, which announces it"),
-            (in_profile, url, "or give another address, where the command or its file of settings"),
+            (in_profile, url, "or correct the address in the command or in its settings file"),
         ):
             with pytest.raises(PrerequisiteError, match="does not answer as expected") as problem:
                 check_server(servers.find(name, "m"))
