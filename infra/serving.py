@@ -144,8 +144,9 @@ def serve(
                 process=os.getpid(),
                 since=utc_now(),
             )
-            write_server(store, name, announced)
+            # first the line: who sees the announcement may end this process at once
             print(f"serving {name}: answers at {url}", flush=True)
+            write_server(store, name, announced)
             return server.wait()
         finally:
             forget_server(store, name)
