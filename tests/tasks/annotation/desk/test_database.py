@@ -72,6 +72,16 @@ def test_another_key_or_version_is_noticed(desk_url: str, tmp_path: Path, clock:
         Desk.open(desk_url, KEY)
 
 
+def test_campaign_and_tasks_are_there_after_a_restart(
+    desk_url: str, tmp_path: Path, clock: HandClock
+) -> None:
+    with open_desk(tmp_path, clock, desk_url) as desk:
+        desk.organiser.publish(example_campaign(), [example_task()])
+    with open_desk(tmp_path, clock, desk_url) as desk:
+        assert desk.campaigns.all() == [example_campaign()]
+        assert desk.campaigns.tasks("autumn") == [example_task()]
+
+
 def test_many_may_open_a_new_database_at_once(desk_url: str, tmp_path: Path, clock: HandClock) -> None:
     with ThreadPoolExecutor(8) as pool:
         desks = list(pool.map(lambda _: open_desk(tmp_path, clock, desk_url), range(8)))
