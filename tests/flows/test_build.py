@@ -75,7 +75,9 @@ def test_every_aspect_has_its_pair_that_reads_back(options: BuildOptions, video:
     result.release.check()
 
 
-def test_processes_make_the_same(built: BuildResult, again: BuildOptions, tmp_path: Path) -> None:
+def test_build_in_processes_makes_the_same_release(
+    built: BuildResult, again: BuildOptions, tmp_path: Path
+) -> None:
     elsewhere = changed(again, store=str(tmp_path / "other"))
     other = build_with(elsewhere, partial(ProcessExecutor, 2)).release
     assert other.manifest.content_checksum == built.release.manifest.content_checksum

@@ -72,7 +72,7 @@ def test_only_what_is_new_is_read_and_kept(lite: Desk, store: Store, monkeypatch
     assert "3 of 3 pairs" in last.in_words()
 
 
-def test_crash_before_mark_counts_none_twice(
+def test_collect_adds_no_vote_twice_after_a_crash(
     lite: Desk, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(lite, "a" * 32, 0, 1)

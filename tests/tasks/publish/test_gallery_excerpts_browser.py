@@ -50,7 +50,7 @@ def test_excerpts_are_listed_and_linked(open_page: Callable[..., Any], first_pag
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_excerpt_begins_and_ends_there(open_page: Callable[..., Any], first_page: Path, width: int) -> None:
+def test_players_show_only_the_excerpt(open_page: Callable[..., Any], first_page: Path, width: int) -> None:
     page = open_page(next((first_page.parent / "sources").iterdir()).as_uri(), width)
     page.locator("#excerpt-chips").get_by_role("link", name="50 %, early damage").click()
     wait(page, "gallery.players.begin.high > 0")

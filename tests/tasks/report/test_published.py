@@ -206,7 +206,9 @@ def test_an_evaluator_is_known_whatever_its_label(
     assert {what: held[what] for what in same} == same
 
 
-def test_other_people_are_left(judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]) -> None:
+def test_hold_against_leaves_out_people_under_another_protocol(
+    judgements: JudgedRelease, matrix: Matrix, tables: dict[str, Table]
+) -> None:
     people: Any = SimpleNamespace(votes=[SimpleNamespace(protocol="rule strict, marked viewing, 5 votes")])
     own = replace(judgements, people=people)
     against = hold_against(read_published("paper"), own, matrix, tables)

@@ -111,7 +111,9 @@ def test_limit_ends_a_run_resumably(paid: Harness, folder: Path, limit: dict[str
 
 
 @pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_uncounted_answers_cost(paid: Harness, folder: Path, limit: dict[str, float], asked: int) -> None:
+def test_uncounted_answers_cost_their_estimate(
+    paid: Harness, folder: Path, limit: dict[str, float], asked: int
+) -> None:
     script = Script(plan=lambda number: "uncounted")
     work = paid.work(folder, script, limits=limits(**limit))
     paid.answer(work, paid.units(5))
@@ -144,7 +146,9 @@ def test_equal_rejections_without_an_answer_end_the_run(paid: Harness, folder: P
         ({"limits": limits(usd=9), "prices": Prices()}, "model 'toy' has no price"),
     ],
 )
-def test_limit_too_small_or_unpriced(paid: Harness, folder: Path, given: dict[str, Any], said: str) -> None:
+def test_engine_asks_nothing_under_a_limit_too_small_or_unpriced(
+    paid: Harness, folder: Path, given: dict[str, Any], said: str
+) -> None:
     script = Script(threads=4)
     work = paid.work(folder, script, **given)
     paid.answer(work, paid.units(2))

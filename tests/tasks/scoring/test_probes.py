@@ -168,7 +168,7 @@ def test_shuffled_frames_are_the_same_ones_in_one_order_for_both_sides() -> None
         (Duration, {*SAME_VIDEOS, SWAPPED_NAMES, NO_PROMPT, OTHER_PROMPT}),
     ],
 )
-def test_probe_refuses_evaluators(
+def test_probe_problem_names_what_cannot_be_probed(
     evaluator: Callable[[], Judge | Rates | Duration], refused: set[str]
 ) -> None:
     assert {probe for probe in PROBES if probe_problem(evaluator(), probe)} == refused

@@ -241,7 +241,7 @@ LICENCES = "licences.jsonl"
         ),
     ],
 )
-def test_licences_with_a_mistake(
+def test_scan_reports_a_mistake_in_licences(
     tmp_path: Path, name: str, content: str | bytes | None, message: str
 ) -> None:
     write_video(tmp_path, "a.mp4")

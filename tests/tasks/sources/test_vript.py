@@ -210,7 +210,7 @@ def test_times_that_no_number_holds_cost_their_own_source_only(layout: Layout, t
 
 
 @pytest.mark.parametrize("problem", [ValueError("x"), OverflowError("x"), RecursionError("x")])
-def test_source_errors_stay_with_it(
+def test_scan_sets_aside_only_the_source_with_the_error(
     layout: Layout, problem: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layout.add("bad")

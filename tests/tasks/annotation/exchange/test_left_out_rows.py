@@ -130,7 +130,7 @@ def test_a_place_that_a_platform_did_not_fill_is_nobody(lite: Desk, tmp_path: Pa
         ("utf-8", "\t", "sep=\t\n"),
     ],
 )
-def test_spreadsheet_tables_fit(
+def test_import_reads_tables_as_spreadsheets_write_them(
     lite: Desk, tmp_path: Path, encoding: str, delimiter: str, before: str
 ) -> None:
     rows = [("task", "worker", "preferred", "rating"), (slot(), "Jörg", "left", "A")]
