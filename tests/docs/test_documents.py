@@ -91,8 +91,11 @@ def test_documents_are_found() -> None:
     assert {name for name in pages if f"]({name})" not in text} == set()
 
 
-def test_the_readme_is_a_page_long() -> None:
-    assert len(read("README.md").split()) <= 900
+def test_readme_is_a_page_and_begins_with_the_two_commands() -> None:
+    text = read("README.md")
+    assert len(text.split()) <= 900
+    commands = next(re.finditer(r"```sh\n(.*?)```", text, re.DOTALL))[1]
+    assert {"make demo", "make test"} <= {line.split("#")[0].strip() for line in commands.splitlines()}
 
 
 def test_the_documents_do_not_grow() -> None:
