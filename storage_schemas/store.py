@@ -125,7 +125,7 @@ class Store:
                 # another process may have created the store meanwhile
                 if strangers and not marker.exists():
                     raise StoreError(
-                        f"{store.root} is not a store and not empty (it holds {sorted(strangers)[0]!r}): "
+                        f"{store.root} is neither a store nor empty (it holds {sorted(strangers)[0]!r}): "
                         "choose an empty or new folder with --store"
                     )
                 write_atomic(marker, json.dumps({"schema_version": SCHEMA_VERSION}).encode())

@@ -68,7 +68,7 @@ class RequestProgress(BuildProgress):
         if failed:
             words.append(f"{failed} without an answer")
         if tokens := sum(one["tokens"] for one in counts):
-            priced = "" if not any(one["unpriced"] for one in counts) else " and what has no price"
+            priced = "" if not any(one["unpriced"] for one in counts) else " plus unpriced items"
             priced += ", in part by estimate" if any(one["estimated"] for one in counts) else ""
             words.append(f"{tokens} tokens, ${sum(one['usd'] for one in counts):.2f}{priced}")
         return "; ".join(words)

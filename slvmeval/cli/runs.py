@@ -1,4 +1,4 @@
-"""What commands print and write about a run that has ended."""
+"""What commands print and write about a finished run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def finish(result: R, show: Callable[[R], None], run: RunSwitches) -> NoReturn:
 
 
 def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[SetAsideRow]:
-    """Return the rows that concern a whole source, not single clips or pairs of it."""
+    """Return the rows that concern a whole source rather than single clips or pairs."""
     return [row for row in rows if not row.aspect and row.stage != CLIPS_STAGE]
 
 

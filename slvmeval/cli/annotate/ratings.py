@@ -25,7 +25,7 @@ class PublishRatingsOptions(terminal.DeskParameters):
 
     suite: Annotated[str, Given(("suite",), "SUITE")] = Field(description="The suite, such as video-bench.")
     campaign: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="Name of the campaign; that in --settings, else SUITE-ratings."
+        default="", description="Name of the campaign; by default the name in --settings, else SUITE-ratings."
     )
     settings: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
         default=None, description="Settings of the campaign, as TOML."
@@ -44,7 +44,7 @@ def publish_ratings(
         Only("videos", "prompt_suite", "manifest", "dimensions", "generators", "mini", "seed", "prompts"),
     ],
 ) -> None:
-    """Publish generated videos to raters: one video and one dimension a task, with the guide's levels.
+    """Publish generated videos to raters: each task is one video and one dimension, with the guide's levels.
 
     Each video gets four ratings in each dimension by four of at most ten raters, unless the settings say
     otherwise; a second person checks them on the organiser's pages. `annotate collect` then writes the file

@@ -30,11 +30,11 @@ def register(parent: typer.Typer) -> None:
 
 #: The caption analyser's model and server; your own model replaces it unless `name` says otherwise.
 CAPTION_MODEL = "qwen3-8b"
-#: Memory of an H100 in GB that weights may take, so that some is left for a context.
+#: Memory of an H100, in GB, that weights may use, leaving room for the context.
 H100_WEIGHTS_GB = 70
 
 
-#: What `--set` changes of a served model.
+#: Settings of a served model that `--set` can change.
 _SERVED_SETTINGS = ("gpus", "context", "images", "videos")
 
 
@@ -54,17 +54,18 @@ class ServeLlmOptions(SiteParameters):
     script: bool = Field(default=False, description="Print the job script without submitting it.")
     batch: bool = Field(
         default=False,
-        description="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
+        description="Do not serve: answer the batches that `evaluate --batch` wrote for this server, "
+        "then exit.",
     )
     command: Annotated[str, Given(metavar="PROGRAM", by_set=True)] = Field(
-        default="vllm", description="vLLM's program, in its separate environment."
+        default="vllm", description="The vllm program, in its separate environment."
     )
     port: int = Field(default=8000, description="Port of the printed command.")
     settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
         default=(),
-        description="How it is served, by default as `slvmeval list served-models` says: gpus, context "
-        "(tokens of prompt and answer "
-        "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
+        description="Serving settings, by default those of `slvmeval list served-models`: gpus, context "
+        "(tokens of prompt and answer together), images and videos (per prompt; 2 videos for "
+        "judges with frames_as=video).",
     )
     more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", by_set=True)] = Field(
         default=(), description="An additional argument for vLLM."
@@ -78,11 +79,11 @@ def serve_llm(
     """Print the command that serves a language model, or submit it to SLURM.
 
     vLLM pins its own torch, so it needs a separate environment and is used over HTTP only; any other
-    OpenAI-compatible server works as well. A server that runs as a job announces its address in the
-    store, where commands find it. `scancel` ends it.
+    OpenAI-compatible server works as well. A server that runs as a job writes its address into the store,
+    where commands find it. `scancel` ends it.
 
-    With `--batch` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
-    profile has `url = "offline"` for this server then.
+    With `--batch` no server runs: vLLM reads all waiting requests at once, answers them, and ends. Set `url
+    = "offline"` for this server in the profile.
 
     Example: `slvmeval serve-llm qwen3-vl-235b --submit --profile site.toml`
     """
@@ -105,7 +106,7 @@ def serve_llm(
     served = _with_settings(_served_model(options.model, hub), options.settings)
     name = options.name or served.server
     if not is_name(name):
-        # used as the name of a file and of a job
+        # used as a file name and a job name
         raise UsageError(f"--set name={name!r}: use {NAME_RULE}")
     store = Path(site.store).resolve()
     weights, revision = _weights(options.model, served, hub, required=options.submit)
@@ -172,7 +173,7 @@ def serve_llm(
 
 
 def _served_model(model: str, hub: ModelHub) -> VllmModel:
-    """Return how a model is served: as the papers', or one of the user's as the caption analyser's."""
+    """Return how a model is served: as in the papers; a user's model like the caption analyser's."""
     from infra.vllm import VLLM_MODELS
     from storage_schemas.errors import UserInputError, suggestion
     from tasks.models.registry import MODEL_SPECS, SERVED
@@ -208,7 +209,7 @@ def _with_settings(served: VllmModel, settings: Sequence[str]) -> VllmModel:
 
 
 def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tuple[str, str | None]:
-    """Return the folder with a model's weights; if it may be missing, the hub's repository and its commit."""
+    """Return the folder of a model's weights; if it may be missing, the hub's repository and commit."""
     from infra.vllm import VLLM_MODELS
     from storage_schemas.errors import PrerequisiteError, UserInputError
     from tasks.models.registry import MODEL_SPECS
@@ -244,7 +245,7 @@ def _memory_note(served: VllmModel) -> str:
 
 
 def list_served(options: ListOptions) -> None:
-    """Print the models that the papers serve."""
+    """Print the served models of the papers."""
     from infra.vllm import VLLM_MODELS
 
     served = {name: VLLM_MODELS[name] for name in chosen(options, VLLM_MODELS)}

@@ -23,12 +23,12 @@ AgainstOption = Annotated[
 
 
 def compared_with(against: str | None, suite: Suite | None, tables: Sequence[Table]) -> list[Table]:
-    """Return the comparison with published values, printed and to be written; none unless it is wanted.
+    """Return the comparison with published values, to print and to write; nothing without ``--against``.
 
     Raises
     ------
     UserInputError
-        If the values cannot be read, or no suite says which paper is meant.
+        If the values cannot be read, or no suite determines the paper.
     """
     from storage_schemas.errors import UsageError
     from tasks.report.suite_published import PAPER, hold_suite_against, read_suite_published

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SuiteArgument = Annotated[
     str | None,
     Given(("argument",), "NAME"),
-    Field(description="The suite; may be left out if the store has scores of one."),
+    Field(description="The suite; optional if the store has scores of only one."),
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
@@ -204,7 +204,7 @@ class AlignmentOptions(SiteParameters):
         description="The prompts, for differences.html, or a table of variants.",
     )
     variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME|all")] = Field(
-        default=(), description="Compare this variant with the suite."
+        default=(), description="Variant to compare with the suite."
     )
     common: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="With --variant: count only videos that all have scored."
@@ -216,7 +216,7 @@ class AlignmentOptions(SiteParameters):
 
 
 def compare_with_people(options: AlignmentOptions) -> None:
-    """Write a suite's agreement with people, and the videos on which both differ most."""
+    """Write a suite's agreement with people, and the videos with the largest disagreement."""
     import math
 
     from tasks.report.difference_page import PAGE, write_differences
@@ -304,9 +304,9 @@ def correlations(
 ) -> None:
     """Correlate the dimensions and their groups: Pearson, Spearman, Kendall, also by theme and complexity.
 
-    Where prompts have categories, a table has the means of each model in each of them.
+    Where prompts have categories, a table shows each model's means by category.
 
-    In a file that names no suite, every dimension counts under its own name.
+    In a file that names no suite, dimensions keep their own names.
 
     Example: `slvmeval suite correlations --out DIR --prompt-suite FILE --store STORE`
     """
@@ -337,7 +337,7 @@ def correlations(
     terminal.say(terminal.Grid(first.title, titles, first.cells()))
     if options.categories is not None and not any(table.name == "categories" for table in tables):
         terminal.tell(
-            "no table by category: it needs prompts whose theme has a category, and groups of dimensions "
-            "that all have one scale"
+            "no table by category: it needs prompts with a theme that has a category, and groups "
+            "of dimensions on a common scale"
         )
     terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")

@@ -1,4 +1,4 @@
-"""Where one is and what comes next, new project folders, and where an output cannot be."""
+"""The current store and the next step, new project folders, and unusable outputs."""
 
 from __future__ import annotations
 
