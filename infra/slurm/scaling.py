@@ -32,7 +32,7 @@ class JobState:
     draining
         Whether its workers get no new items.
     idle_since
-        Time at which it became idle, seconds; not set while it is busy or pending.
+        Time at which it became idle, in seconds; None while it is busy or pending.
     ends_at
         Time at which its limit is reached, seconds; None if unknown.
     """
@@ -137,7 +137,7 @@ class Demand:
         Parameters
         ----------
         in_flight
-            Number of items that the workers have; replaces a demand that is out of date.
+            Number of items that the workers have; replaces an outdated demand.
         """
         with self._lock:
             if now - self._asked_at > ASKED_LATELY_S:
@@ -184,5 +184,5 @@ class Starts:
 
     @property
     def hopeless(self) -> bool:
-        """Whether enough failed in a row that more would as well."""
+        """Whether enough jobs have failed in a row that further ones would fail too."""
         return self._failed >= MAX_FAILED_STARTS

@@ -97,7 +97,7 @@ def test_a_file_in_the_way_of_a_folder_is_named(judged_store: Path, tmp_path: Pa
         "prompts",
     ):
         said = run(*words.split(), "taken/inner", code=1).err
-        assert f"error: {tmp_path}/taken is a file, and a folder is needed there" in said, words
+        assert f"error: {tmp_path}/taken is a file, but a folder is needed there" in said, words
         assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -108,6 +108,6 @@ def test_where_the_summary_cannot_be_is_reported_before_the_build(tmp_path: Path
     build += ["--sources", tmp_path, "--summary"]
     assert "pipe cannot be written: it is a named pipe" in run(*build, tmp_path / "pipe", code=1).err
     said = run(*build, tmp_path / "taken" / "s.json", code=1).err
-    assert "taken is a file, and a folder is needed there" in said
+    assert "taken is a file, but a folder is needed there" in said
     assert (tmp_path / "pipe").is_fifo()
     assert not (tmp_path / "new").exists()

@@ -215,7 +215,7 @@ def test_module_is_the_command(tmp_path: Path) -> None:
         ("-s /x --set aspects.color.parameters.no_such=1", "no_such"),
         ("-s /x --set clips_per_pair", "write KEY=VALUE"),
         ("-s /x --set clips_per_pair=0", "clips_per_pair"),
-        ("-s /x ../up", "a release's name has at most 64 letters"),
+        ("-s /x ../up", "a release's name must have at most 64 letters"),
         ("-s /x --profile /none.toml", "profile /none.toml: No such file"),
         ("-s /x --set damaged=conceil", "damaged: must be"),
     ],
