@@ -1,6 +1,6 @@
-"""What the two sizes of U²-Net cut out of real film: ``python -m bench.foregrounds``.
+"""Foregrounds that the two sizes of U²-Net find in real film: ``python -m bench.foregrounds``.
 
-Takes the demonstration's film (``make demo``), a frame every ten seconds, and writes the page
+Uses a frame every ten seconds of the demonstration's film (``make demo``), and writes the page
 `docs/results/foregrounds.md` with its picture. Both networks run on the CPU, one after the other.
 """
 
@@ -24,14 +24,14 @@ from tasks.models.hub import ModelHub
 ROOT = Path(__file__).resolve().parents[1]
 SMALL, LARGE = "u2netp", "u2net"
 EVERY_S = 10
-#: From here on a pixel counts as foreground here; the operation blends by all values.
+#: Minimum value at which a pixel counts as foreground here; the operation blends by all values.
 LEAST = 128
 ROWS, WIDTH = 3, 240
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Both masks of a frame, (H, W) uint8, and the seconds that each took."""
+    """Both masks of a frame, (H, W) uint8, and the seconds for each."""
 
     second: int
     frame: NDArray[np.uint8]
@@ -49,7 +49,7 @@ class Compared:
 
     @property
     def differing(self) -> float:
-        """Share of pixels that only one of them takes for foreground."""
+        """Share of pixels that are foreground in only one of them."""
         return float(np.mean((self.small >= LEAST) != (self.large >= LEAST)))
 
 
@@ -101,7 +101,7 @@ def page(compared: list[Compared]) -> str:
                 "share of frames without foreground (under 1 % of the pixels)": lambda name: np.mean(
                     [np.mean(getattr(one, name) >= LEAST) < 0.01 for one in compared]
                 ),
-                "CPU seconds a frame": lambda name: np.median(
+                "CPU seconds per frame": lambda name: np.median(
                     [getattr(one, f"{name}_s") for one in compared]
                 ),
             }.items()

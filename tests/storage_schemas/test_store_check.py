@@ -57,7 +57,7 @@ def test_what_does_not_belong_to_an_artifact_is_named(whole_store: Store) -> Non
     assert any(f"{here}/extra is not in the manifest" in problem for problem in problems)
     (here / "extra").unlink()
     here.rename(moved)
-    assert any("another id than that of its inputs" in damage.problem for damage in damages(store))
+    assert any("an id that does not match its inputs" in damage.problem for damage in damages(store))
 
 
 def test_a_torn_line_is_not_damage_but_a_changed_one_is(store: Store) -> None:

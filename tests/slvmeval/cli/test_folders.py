@@ -76,7 +76,7 @@ def test_nothing_is_overwritten(tmp_path: Path, run: Run) -> None:
     folder.mkdir()
     (folder / "film.mp4").write_bytes(b"film")
     (folder / "recipe.toml").symlink_to(tmp_path / "gone.toml")
-    assert "has recipe.toml already" in run("init", folder, code=1).err
+    assert "already contains recipe.toml" in run("init", folder, code=1).err
     assert sorted(path.name for path in folder.iterdir()) == ["film.mp4", "recipe.toml"]
     (folder / "recipe.toml").unlink()
     run("init", folder)
