@@ -46,7 +46,7 @@ class BuildOptions(RunOptions):
     model_folders
         Model folders, in order of precedence.
     fresh
-        Extend no older version: draw all candidates again.
+        Ignore older versions: draw all candidates again.
     retry
         Retry what failed in earlier builds.
     settle_s

@@ -59,7 +59,7 @@ class BuildParameters(FlowParameters):
         str | None, Given(("release",), "RELEASE", variable=ENVIRONMENT_PREFIX + "RELEASE")
     ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
     fresh: Annotated[bool, Given(panel=RARE)] = Field(
-        default=False, description="Do not extend an older version: draw all candidates again."
+        default=False, description="Ignore older versions: draw all candidates again."
     )
     retry: Retry = False
     settle_s: Annotated[float | None, Given(form_only=True)] = Field(

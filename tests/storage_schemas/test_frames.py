@@ -156,7 +156,7 @@ def test_frames_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             writer.append(wrong, 0.0)
     for number in range(3):
         writer.append(PICTURES[number], float(number))
-    with pytest.raises(ValueError, match="announced"):
+    with pytest.raises(ValueError, match="more frames than the expected"):
         writer.finish()
     with pytest.raises(ValueError, match="at least one"):
         written(tmp_path / "c.zarr", 0)
