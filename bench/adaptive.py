@@ -260,7 +260,7 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
                 text=True,
             )
             work = Disturbed(slurm, folder, process)
-            with _watched(work) as held:
+            with _watched(work) as job_seconds:
                 chosen.disturb(work)
                 try:
                     code = process.wait(max(1.0, STUCK_S - (time.monotonic() - began)))
@@ -278,8 +278,8 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
             "case": case,
             "wall_s": round(wall_s, 1),
             "ended": code == 0,
-            "jobs": len(held),
-            "job_s": round(sum(held.values()), 1),
+            "jobs": len(job_seconds),
+            "job_s": round(sum(job_seconds.values()), 1),
             "begun_again": sum(counts["begin"].total() - len(counts["begin"]) for counts in ran.values()),
             "not_done": wanted - done,
             "jobs_left": len([job for job in slurm.squeue() if job["name"] != "filler"]),
@@ -290,7 +290,7 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
 @contextmanager
 def _watched(work: Disturbed) -> Iterator[dict[str, float]]:
     """Record each job's running time in seconds, every 0.3 s."""
-    held: dict[str, float] = {}
+    job_seconds: dict[str, float] = {}
     over = threading.Event()
 
     def look() -> None:
@@ -300,7 +300,7 @@ def _watched(work: Disturbed) -> Iterator[dict[str, float]]:
             with suppress(AssertionError, subprocess.TimeoutExpired):
                 for job in work.slurm.squeue():
                     if job["name"] != "filler":
-                        held[job["id"]] = held.get(job["id"], 0.0) + (now - last) * (
+                        job_seconds[job["id"]] = job_seconds.get(job["id"], 0.0) + (now - last) * (
                             job["state"] == "RUNNING"
                         )
             last = now
@@ -308,7 +308,7 @@ def _watched(work: Disturbed) -> Iterator[dict[str, float]]:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        yield held
+        yield job_seconds
     finally:
         over.set()
         thread.join()

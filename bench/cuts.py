@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build/results/cuts.md")
     chosen = parser.parse_args()
     cuts, frames, seconds = network_cuts(chosen.film, chosen.kept)
-    # the filter `fps=1` shows in second n what the film shows just before n + 0.5
+    # in second n the filter `fps=1` shows the film's frame just before n + 0.5
     slow = np.unique((cuts / FPS + 0.5).astype(np.int64))
     tables = rows(cuts, filter_scores(chosen.film), NEAR), rows(slow, filter_scores(chosen.film, "1"), 0)
     columns = [f"{what} at {rate} fps" for rate in (FPS, 1) for what in ("cuts", "found", "right")]

@@ -350,7 +350,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [film.name for film in FILMS]
     parser.add_argument("--film", action="append", choices=names, help="default: all; may be repeated")
     parser.add_argument("--draws", type=int, default=2, help="of each film")
-    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    parser.add_argument(
+        "--written", action="store_true", help="only write the page, from existing judgements"
+    )
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
     seeds = tuple(range(1, chosen.draws + 1))

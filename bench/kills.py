@@ -33,7 +33,7 @@ from storage_schemas.rng import keyed_rng
 from storage_schemas.store import Store
 
 FILMS, KILLS_A_STORE = 12, 5
-#: Time for the processes of a killed build to end by themselves, seconds.
+#: Time for the processes of a killed build to end by themselves, in seconds.
 GONE_S = 60.0
 #: Identifies a campaign's processes, in their environment.
 _MARK = "SLVMEVAL_BENCH_KILLS"

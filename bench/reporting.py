@@ -84,7 +84,7 @@ def table(sizes: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure the sizes that are not measured yet, and print the table."""
+    """Measure the missing sizes, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--judgements", type=int, nargs="+", default=SIZES)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "reporting")

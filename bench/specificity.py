@@ -26,7 +26,7 @@ from tasks.report.specificity_tables import specificity_tables
 
 RELEASE = "specificity"
 JUDGE = "locot2v-bench?dimension=all&visual=cpu-approx"
-#: Longer side of the frames, px.
+#: Longer side of the frames, in px.
 LONG_SIDE = 384
 RECIPE = f"""base = "cpu-approx"
 name = "{RELEASE}"

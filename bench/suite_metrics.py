@@ -27,7 +27,7 @@ from tasks.pairs.view import Side
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
 
 WIDTH, HEIGHT, FPS = 512, 288, 24
-#: Start of the minute in the film, seconds.
+#: Start of the minute in the film, in seconds.
 FROM_S = 150
 
 

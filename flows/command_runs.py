@@ -20,7 +20,7 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Maximum time after which an idle run reports a killed one to Prefect's server, seconds.
+#: Maximum time after which an idle run reports a killed one to Prefect's server, in seconds.
 TOLD_S = 30.0
 
 

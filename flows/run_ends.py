@@ -40,9 +40,9 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Maximum time for the server to record the last tasks' events, seconds.
+#: Maximum time for the server to record the last tasks' events, in seconds.
 RECORDED_S = 15.0
-#: Time after which an ended run has no pending events, seconds.
+#: Time after which an ended run has no pending events, in seconds.
 OVER_S = 30.0
 _OPEN = TaskRunFilter(
     state=TaskRunFilterState(
@@ -203,7 +203,7 @@ _try_again = ExitStack()
 
 
 def _termination(signals: Sequence[int]) -> BaseException | None:
-    """Return what the first signal raises, or None without one."""
+    """Return the exception of the first signal, or None if there was none."""
     if not signals:
         return None
     return KeyboardInterrupt() if signal.SIGINT in signals else TerminationSignal(signals[0])

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: Number of worker deaths with a single source after which that source is set aside.
 MAX_DEATHS = 2
-#: Maximum interval between the driver's checks of the number of workers, seconds.
+#: Maximum interval between the driver's checks of the number of workers, in seconds.
 LOOK_EVERY_S = 1.0
 
 

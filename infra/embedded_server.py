@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Maximum time to finish open requests, seconds.
+#: Maximum time to finish open requests, in seconds.
 CLOSE_S = 3
 
 

@@ -18,9 +18,9 @@ from tornado.iostream import IOStream
 #: Maximum number of unfinished handshakes of a process; with more the oldest ends. Ours take milliseconds,
 #: and an interrupted client tries again.
 MAX_UNFINISHED = 256
-#: Maximum time of a handshake, seconds.
+#: Maximum time of a handshake, in seconds.
 MAX_HANDSHAKE_S = 20.0
-#: Interval at which a repeated message is logged again, seconds.
+#: Interval at which a repeated message is logged again, in seconds.
 REPEAT_S = 60.0
 
 #: Loggers that get a line for each connection that fails.

@@ -32,7 +32,7 @@ _COUNTS = re.compile(r"[0-9a-f]{12}\.json(\.lock)?")
 def clear_cache(store: Store, dry_run: bool = False) -> Freed:
     """Remove what killed runs of this machine left in the cache: their files, folders and temporary files.
 
-    The file of the newest run is kept: `slvmeval status` shows it, and the next run tells Prefect how it
+    The file of the newest run is kept: `slvmeval status` shows it, and the next run informs Prefect how it
     ended.
     """
     left = [*_left_runs(store), *_left_folders(store), *_left_files(store)]

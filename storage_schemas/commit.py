@@ -25,7 +25,7 @@ from storage_schemas.json_checksum import with_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import check_regular, entries, files_below, folders_below
 
-#: Version of everything under a store's folder; a store of any other version is refused.
+#: Version of everything under a store's folder; stores of other versions are rejected.
 SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"

@@ -358,9 +358,11 @@ def _models(table: pa.Table) -> list[Judgement]:
     rows = []
     try:
         for values in dicts_of(table):
-            held = {name: texts.setdefault(v, v) if isinstance(v, str) else v for name, v in values.items()}
+            interned = {
+                name: texts.setdefault(v, v) if isinstance(v, str) else v for name, v in values.items()
+            }
             # a set of field names for each row would take a third of its memory
-            rows.append(Judgement.model_construct(_FIELDS, **vars(Judgement.model_validate(held))))
+            rows.append(Judgement.model_construct(_FIELDS, **vars(Judgement.model_validate(interned))))
     except ValidationError as problem:
         raise IntegrityError(f"a judgement is not valid: {first_error(problem)}") from problem
     for row in rows:

@@ -35,7 +35,7 @@ def alone(path: Path) -> Iterator[None]:
     PrerequisiteError
         If the file system has no locks.
     StoreError
-        If something else lies at the path.
+        If there is something else at the path.
     """
     lock = FileLock(path, poll_interval=_LOOK_EVERY_S, fallback_to_soft=False)
     _acquire(lock)
@@ -59,7 +59,7 @@ def only_one(path: Path) -> Iterator[bool]:
     PrerequisiteError
         If the file system has no locks.
     StoreError
-        If something else lies at the path.
+        If there is something else at the path.
     """
     lock = FileLock(path, blocking=False, fallback_to_soft=False, on_acquired=_sign)
     try:

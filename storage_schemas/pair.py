@@ -113,7 +113,7 @@ class Segment(Frozen):
     clip
         Index of the clip in the source; None for a gap.
     first_frame, frame_count
-        The source's frames that this segment stands for.
+        The source's frames that this segment represents.
     degraded_clip
         Id of the artifact that holds the changed frames, or None.
     frame_map

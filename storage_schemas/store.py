@@ -120,9 +120,9 @@ class Store:
             with storage_errors(store.root):
                 store.root.mkdir(parents=True, exist_ok=True)
                 strangers = [path.name for path in store.root.iterdir() if not path.name.startswith(".")]
-                made = sorted(_FOLDERS.intersection(strangers))
-                if made:
-                    raise _lost(marker, made[0])
+                own_folders = sorted(_FOLDERS.intersection(strangers))
+                if own_folders:
+                    raise _lost(marker, own_folders[0])
                 # another process may have created the store meanwhile
                 if strangers and not marker.exists():
                     raise StoreError(
@@ -158,9 +158,9 @@ class Store:
         try:
             return int(json.loads(read_regular(marker))["schema_version"])
         except (FileNotFoundError, NotADirectoryError) as problem:
-            made = sorted(_FOLDERS.intersection(entry.name for entry in entries(self.root)))
-            if made:
-                raise _lost(marker, made[0]) from problem
+            own_folders = sorted(_FOLDERS.intersection(entry.name for entry in entries(self.root)))
+            if own_folders:
+                raise _lost(marker, own_folders[0]) from problem
             raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
         except OSError as problem:
             raise StoreError(

@@ -55,7 +55,7 @@ class StoreWait(Frozen):
     store
         Folder of the store.
     limit_s
-        Maximum time to wait, seconds; 0 to repeat nothing.
+        Maximum time to wait, in seconds; 0 to never repeat.
     """
 
     store: str

@@ -463,8 +463,8 @@ class VotesStore:
     def _add(self, kind: RowKind, rows: list[Any], model: type[VoteRow]) -> Added:
         given: dict[str, dict[str, VoteRow]] = {}
         for row in rows:
-            held = given.setdefault(_checked(row.campaign), {})
-            _same(held.setdefault(_id(row), row), row)
+            rows_by_id = given.setdefault(_checked(row.campaign), {})
+            _same(rows_by_id.setdefault(_id(row), row), row)
         new = 0
         for campaign, some in given.items():
             stored = {_id(row): row for row in self._rows(kind, campaign, model)}

@@ -159,11 +159,11 @@ class ZipRanges(Store):
         return key in self.ranges
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Refuse: the store is read only."""
+        """Raise an error: the store is read-only."""
         self._check_writable()
 
     async def delete(self, key: str) -> None:
-        """Refuse: the store is read only."""
+        """Raise an error: the store is read-only."""
         self._check_writable()
 
     async def list(self) -> AsyncIterator[str]:

@@ -135,7 +135,7 @@ def _remains(build: DisturbedBuild) -> Iterator[str]:
         states = {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}
         answer = httpx.post(f"{build.api}/{what}/count", json={what: states}, timeout=60)
         if count := int(answer.raise_for_status().json()):
-            yield f"{count} {what} that Prefect takes for active"
+            yield f"{count} {what} that Prefect considers active"
 
 
 def _temporary(folder: Path) -> Iterator[Path]:

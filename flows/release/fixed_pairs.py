@@ -138,16 +138,16 @@ def pin_problems(
 ) -> list[SetAsideRow]:
     """Return a row for every pinned pair that was not reproduced with equal checksums.
 
-    Pairs and sources that already have a row get no second one.
+    Pairs and sources with an existing row do not get another.
     """
-    made = {record.pair_id: record for record in records}
+    records_by_id = {record.pair_id: record for record in records}
     sources = set(known_sources)
     reported = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
     rows = []
     for pin in pins:
         if pin.pair_id in reported or pin.source_id in reported:
             continue
-        record = made.get(pin.pair_id)
+        record = records_by_id.get(pin.pair_id)
         if record is None:
             reason = Reason.VIDEO_MISSING if pin.source_id not in sources else Reason.CHECKSUM_MISMATCH
             message = (

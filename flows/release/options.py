@@ -56,7 +56,7 @@ class BuildOptions(RunOptions):
     quota_bytes
         Maximum bytes of the store, or None.
     store_wait_s
-        Maximum time to wait for an unavailable store while the build runs, seconds.
+        Maximum time to wait for an unavailable store while the build runs, in seconds.
     allow_cpu_models
         Whether work of a GPU pool may run on a worker without a visible GPU.
     """

@@ -110,11 +110,11 @@ class AdaptiveJudge:
             begun: list[str] = []
             for pair in search.pairs:
                 requests = self.requests[pair.pair_id]
-                held = [row for request in requests if (row := rows.get(request.ids[0])) is not None]
-                settled = [row for row in held if is_settled(_failure(row), retry)]
+                answered = [row for request in requests if (row := rows.get(request.ids[0])) is not None]
+                settled = [row for row in answered if is_settled(_failure(row), retry)]
                 if pair.pair_id in self.opened or len(settled) == len(requests):
                     points[pair.pair_id] = points_of(requests, settled)
-                elif held or any(request.key in waiting for request in requests):
+                elif answered or any(request.key in waiting for request in requests):
                     begun.append(pair.pair_id)
             # an interrupted run may have paid for one order of a pair: these pairs come first
             taken = {**points, **{pair_id: [] for pair_id in begun}}

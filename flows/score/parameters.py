@@ -58,7 +58,7 @@ class ScoringParameters(FlowParameters):
 class EvaluateParameters(ScoringParameters):
     """Let evaluators judge the pairs of a release; answered requests are not repeated.
 
-    Empty fields and 0 stand for the profile's value, or for no limit. Paths are absolute, on the machine of
+    Empty fields and 0 mean the profile's value, or for no limit. Paths are absolute, on the machine of
     the Prefect worker.
     """
 
@@ -136,7 +136,7 @@ class EvaluateParameters(ScoringParameters):
 class SuiteParameters(ScoringParameters):
     """Score videos with a suite; existing scores are not computed again.
 
-    Empty fields and 0 stand for the profile's or the suite's value, or for no limit. Paths are absolute, on
+    Empty fields and 0 mean the profile's or the suite's value, or for no limit. Paths are absolute, on
     the machine of the Prefect worker.
     """
 

@@ -16,7 +16,7 @@ from tasks.scoring.user_files import UnusedLine
 if TYPE_CHECKING:
     from tasks.scoring.submitted import WaitingBatch
 
-#: Interval between reports of the rate, seconds.
+#: Interval between reports of the rate, in seconds.
 SAY_EVERY_S = 10.0
 
 

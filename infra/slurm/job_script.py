@@ -181,10 +181,10 @@ def temporary_folder(pool_name: str, pool: Pool) -> list[str]:
 
     Its name cannot be guessed, so no other user of the node can create it first.
     """
-    made = f'"${SCRATCH}/slvmeval-XXXXXXXXXX"'
+    template = f'"${SCRATCH}/slvmeval-XXXXXXXXXX"'
     return [
         f"export {SCRATCH}={_in_shell(pool_name, 'scratch', pool.scratch or '${TMPDIR:-/tmp}')}",
-        f'slvmeval_tmp=$(mkdir -p -- "${SCRATCH}" && mktemp -d -- {made})',
+        f'slvmeval_tmp=$(mkdir -p -- "${SCRATCH}" && mktemp -d -- {template})',
         'export TMPDIR="$slvmeval_tmp"',
     ]
 

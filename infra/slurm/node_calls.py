@@ -128,7 +128,7 @@ def run_on_nodes(
     wait_s, run_s
         Maximum seconds that the jobs may wait for a node, and run.
     poll_s
-        Interval between queries of SLURM, seconds.
+        Interval between queries of SLURM, in seconds.
     tell
         Called with a job's number and state when they change.
 

@@ -172,7 +172,7 @@ class PoolJobs:
     log_of
         Returns where a job writes its log.
     poll_s
-        Interval between updates, seconds; also the pause after the first failed job.
+        Interval between updates, in seconds; also the pause after the first failed job.
     most_unfit
         Number of unfit nodes with which the pool is still usable.
     """

@@ -11,7 +11,7 @@ from infra.pool import Pool, seconds_of
 
 #: Number of consecutive jobs without a worker after which the pool counts as unusable.
 MAX_FAILED_STARTS = 3
-#: Maximum pause after a job without a worker, seconds.
+#: Maximum pause after a job without a worker, in seconds.
 MAX_PAUSE_S = 300.0
 #: Seconds for which the driver's demand is valid; a driver that is busy elsewhere does not renew it.
 ASKED_LATELY_S = 120.0
@@ -34,7 +34,7 @@ class JobState:
     idle_since
         Time at which it became idle, in seconds; None while it is busy or pending.
     ends_at
-        Time at which its limit is reached, seconds; None if unknown.
+        Time at which its limit is reached, in seconds; None if unknown.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Demand:
     Parameters
     ----------
     window_s
-        Length of the window, seconds.
+        Length of the window, in seconds.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -160,7 +160,7 @@ class Starts:
     Parameters
     ----------
     pause_s
-        First pause, seconds; each further one is twice as long.
+        First pause, in seconds; each further one is twice as long.
     """
 
     def __init__(self, pause_s: float) -> None:

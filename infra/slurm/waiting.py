@@ -50,7 +50,7 @@ _LASTING = (
     (r"(QOS|Assoc)M(ax|in)(Cpu|CPU).*Per(Job|Node)|QOSMinCpu", LastingWait(("cores", "qos"), _LIMIT)),
     (r"(QOS|Assoc)M(ax|in).*PerJob|QOSUsageThreshold", LastingWait(("qos", "cores", "memory"), _LIMIT)),
     (
-        # not run minutes, which running jobs free again
+        # not run minutes, which are freed when jobs end
         r"(QOS|Assoc)Grp(?!.*RunM).*Minutes",
         LastingWait(("account", "qos"), "the account's budget is used up", ours=False),
     ),

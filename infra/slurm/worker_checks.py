@@ -1,7 +1,7 @@
 """What a worker checks before it accepts work, and what ``slvmeval doctor`` checks on a node by a job.
 
 A worker imports this module and refuses work if a check fails. The doctor sends the text of this file to the
-Python of a node, which may lack our packages: so the file uses only the standard library, and :func:`report`
+Python of a node, which may lack our packages, so the file uses only the standard library, and :func:`report`
 returns all findings. Each check returns its problems as messages with the keys to change, or nothing.
 """
 
@@ -64,7 +64,7 @@ class WorkerChecks:
         run_file
             A file below the store in which the driver has just written the scheduler's address.
         wait_s
-            Maximum time to wait for that file, and until it is writable, seconds.
+            Maximum time to wait for that file, and until it is writable, in seconds.
         """
         put = f"put the store on a file system that all nodes see at the same path (store in {self.profile})"
         if not os.path.isdir(store):  # noqa: PTH112 # pathlib raises an error for a folder that may not be searched
@@ -94,7 +94,7 @@ class WorkerChecks:
         Parameters
         ----------
         wait_s
-            Maximum time to wait for the files, which the driver has just written, seconds.
+            Maximum time to wait for the files, which the driver has just written, in seconds.
         """
         end = time.monotonic() + wait_s
         while True:

@@ -23,7 +23,7 @@ _USUAL = ("store", "slvmeval-store", "build/demo/store")
 
 
 def register(app: typer.Typer) -> None:
-    """Register it as what the program does without a command."""
+    """Register the behaviour of the program without a command."""
     app.callback(invoke_without_command=True)(with_options(here))
 
 

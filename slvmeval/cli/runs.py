@@ -19,7 +19,7 @@ from storage_schemas.source import DAMAGE_TEXTS
 
 
 def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str, Any]:
-    """Return what a build made and set aside as JSON-serialisable values."""
+    """Return what a build produced and set aside, as JSON-serialisable values."""
     release = result.release
     return {
         "release": release.name,

@@ -158,7 +158,7 @@ MAX_LISTED = 10
 
 
 def say_first(lines: Sequence[str], see: str = "") -> None:
-    """Print the first lines of a list and the number of the others; `see` tells how to show all."""
+    """Print the first lines of a list and the number of the others; `see` says how to show all."""
     say(*first_lines(lines, MAX_LISTED, see))
 
 

@@ -394,7 +394,7 @@ def collect(
     """Copy votes and decisions from the pages' database into the store, by default for all campaigns.
 
     For a rating campaign it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
-    beside it the ratings left out: not confirmed, sent back, or by an excluded rater. Exit code 3 while any
+    next to it the ratings left out: not confirmed, sent back, or by an excluded rater. Exit code 3 while any
     of these may still be used or replaced.
 
     Example: `slvmeval annotate collect --store STORE`

@@ -98,7 +98,7 @@ def _list_codes(options: PaymentsOptions) -> None:
 
 
 def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
-    """Exclude workers whose session the platform does not know, and write what it has to pay."""
+    """Exclude workers whose session the platform does not know, and write the payments it has to make."""
     from storage_schemas.commit import write_atomic
     from storage_schemas.votes import Standing
     from tasks.annotation.campaign import decimals
@@ -107,7 +107,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
 
     out = options.out or Path("payments")
     platform, submissions = read_export(export)
-    made = datetime.fromtimestamp(export.stat().st_mtime, UTC).isoformat()
+    exported_at = datetime.fromtimestamp(export.stat().st_mtime, UTC).isoformat()
     with opened_desk(options) as (store, desk):
         name = one_campaign(desk, options.campaign)
         settings = desk.campaigns.get(name)
@@ -118,7 +118,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
             _earnings(desk, settings),
             settings.tasks_per_worker or 1,
             reward,
-            made,
+            exported_at,
             lambda participant: desk.workers.name_of(platform, participant),
         )
     new = [one.worker for one in found.unknown if one.standing != Standing.EXCLUDED]

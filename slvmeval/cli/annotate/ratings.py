@@ -72,12 +72,14 @@ def publish_ratings(
     own = checked_prompts(rated.prompts)
     videos = Path(required("videos", rated.videos))
     manifest = Path(rated.manifest) if rated.manifest else find_manifest(videos)
-    made = make_suite(
+    suite = make_suite(
         options.suite, Setup(store_path=str(root), model_servers=site.model_servers, prompts=own)
     )
-    names = [made.dimension(name).name for name in rated.dimensions] or [one.name for one in made.dimensions]
+    names = [suite.dimension(name).name for name in rated.dimensions] or [
+        one.name for one in suite.dimensions
+    ]
     material = bring_together(
-        load_prompts(Path(required("prompt_suite", rated.prompt_suite)), made),
+        load_prompts(Path(required("prompt_suite", rated.prompt_suite)), suite),
         load_manifest(manifest, videos, rated.generators),
     )
     key = installation_key(root)
@@ -86,9 +88,9 @@ def publish_ratings(
         terminal.step_bar("videos", options.quiet or options.output != "table") as step,
     ):
         wanted = rating_campaign(
-            desk.campaigns.all(), made, names, options.campaign, options.settings, options.guides
+            desk.campaigns.all(), suite, names, options.campaign, options.settings, options.guides
         )
-        result = publish(desk, root, key, wanted, made, material, rated.mini or 0, rated.seed, step)
+        result = publish(desk, root, key, wanted, suite, material, rated.mini or 0, rated.seed, step)
     output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
     counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
     terminal.show(

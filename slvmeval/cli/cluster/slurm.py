@@ -124,13 +124,13 @@ def serve_llm(
         folder = batches_folder(store, name)
         answering = ["python", "-P", "-m", "infra.offline_batches", str(folder), "--", *serving]
         terminal.say(shlex.join(answering))
-        terminal.tell(f"{len(waiting_batches(folder))} batches wait in {folder}")
+        terminal.tell(f"{len(waiting_batches(folder))} batches are waiting in {folder}")
         return
     if not (options.submit or options.script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(options.port)]))
         if served.images or served.videos:
             variables = " ".join(f"{name}={value}" for name, value in VLLM_ENVIRONMENT.items())
-            terminal.tell(f"set {variables} there, or requests with many frames are refused")
+            terminal.tell(f"set {variables} there, or requests with many frames are rejected")
         for line in (
             "run it on the GPU machine, where it listens on loopback. Reach it by "
             f"`ssh -L {options.port}:127.0.0.1:{options.port} MACHINE`, as HOST 127.0.0.1, or give it "

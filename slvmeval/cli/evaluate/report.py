@@ -187,17 +187,17 @@ def compare(
     if options.out is None:
         refuse(options, "only with --out DIR, which has the page", "open_it")
     gathered = _judged_pairs(options)
-    made = compare_evaluators(gathered, options.first, options.second, options.points / 100)
-    table = comparison_table(made)
+    comparison = compare_evaluators(gathered, options.first, options.second, options.points / 100)
+    table = comparison_table(comparison)
     if table.rows:
         # a terminal is narrow; the page shows the rest
         shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
         terminal.say(_grid(replace(table, columns=shown)))
-    terminal.say(*verdict(made))
+    terminal.say(*verdict(comparison))
     if options.out is None:
         return
     owned = OwnedFolder(options.out.resolve(), "files.json")
-    for name, content in comparison_files(made).items():
+    for name, content in comparison_files(comparison).items():
         owned.write(name, content)
     owned.settle()
     page = options.out.resolve() / f"{NAME}.html"
@@ -379,8 +379,8 @@ def make(
         for row in judged
         if row.evaluator == options.evaluator and row.settings.startswith(options.settings)
     ]
-    made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
-    _write_submission(options.file, made, opened)
+    submission = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
+    _write_submission(options.file, submission, opened)
 
 
 def _of_harness(options: MakeOptions, answers: Path) -> None:
@@ -395,20 +395,20 @@ def _of_harness(options: MakeOptions, answers: Path) -> None:
     _write_submission(options.file, make_submission(opened, rows, who, UsedPrices()), opened)
 
 
-def _write_submission(file: Path, made: Submission, release: Release) -> None:
+def _write_submission(file: Path, submission: Submission, release: Release) -> None:
     """Write a valid submission, and report its content."""
     from storage_schemas.commit import write_atomic
     from tasks.publish.submission import check_submission, submission_bytes
 
     draft = file.with_name(f".{file.name}.unchecked")
     try:
-        write_atomic(draft, submission_bytes(made))
+        write_atomic(draft, submission_bytes(submission))
         check_submission(draft, release)
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
-    failed = sum(answer.failure is not None for answer in made.answers)
-    terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
+    failed = sum(answer.failure is not None for answer in submission.answers)
+    terminal.say(f"{len(submission.answers)} answers, {failed} of them failures: {file}")
 
 
 class CheckOptions(ReleaseParameters):

@@ -333,11 +333,11 @@ def _export_for_harness(
     problems = _restored(release, passed, quiet)
     rest = WithoutSources(release, problems) if problems else release
     with terminal.step_bar("export", quiet) as step:
-        made = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
-    terminal.say(f"{made.rows} rows, {made.pairs} pairs in both orders: {made.path / 'README.md'}")
-    if made.left_out:
-        terminal.say(f"{len(made.left_out)} sources may not be redistributed and were left out")
-    if not made.pairs:
+        written = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
+    terminal.say(f"{written.rows} rows, {written.pairs} pairs in both orders: {written.path / 'README.md'}")
+    if written.left_out:
+        terminal.say(f"{len(written.left_out)} sources may not be redistributed and were left out")
+    if not written.pairs:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
     _end_without(problems, sum(len(release.pairs(source_id=id_)) for id_ in problems))
 
@@ -398,9 +398,9 @@ def pull(
             release = pull_release(
                 target, options.origin, options.revision, terminal.teller(options.quiet), step
             )
-    made = release.manifest.content
+    counts = release.manifest.content
     terminal.say(
-        f"release {release.name}, version {release.version}: {made['pairs']} pairs of {made['sources']} "
+        f"release {release.name}, version {release.version}: {counts['pairs']} pairs of {counts['sources']} "
         f"sources in {target.root}",
         f"content checksum {release.manifest.content_checksum}",
         f"next: {command_line('verify', release.name, store=target.root)}",

@@ -39,9 +39,9 @@ def compared_with(against: str | None, suite: Suite | None, tables: Sequence[Tab
         raise UsageError(f"--against {PAPER} needs a suite: name it")
     published = read_suite_published(against, "" if suite is None else suite.published)
     titles = {} if suite is None else {one.name: one.title for one in suite.dimensions}
-    held = hold_suite_against(published, tables, titles)
-    for line in held.absent:
+    comparison = hold_suite_against(published, tables, titles)
+    for line in comparison.absent:
         terminal.tell(line)
-    shown = [column.title for column in held.table.shown]
-    terminal.say(terminal.Grid(held.table.title, shown, held.table.cells()))
-    return [held.table]
+    shown = [column.title for column in comparison.table.shown]
+    terminal.say(terminal.Grid(comparison.table.title, shown, comparison.table.cells()))
+    return [comparison.table]

@@ -53,17 +53,17 @@ def compare_variants(options: AlignmentOptions) -> None:
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(options)
-    made = the_suite(held, options.suite)
-    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
+    store = terminal.open_store(options)
+    suite = the_suite(store, options.suite)
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in suite.dimensions}
     given = load_ratings(options.ratings, scales)
-    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
-    scored = scored_variants(ScoresStore(held), made, () if ALL in options.variants else options.variants)
-    tables = ablation_tables(made.dimensions, scored, given.rows, prompts, options.common)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, suite).by_id
+    scored = scored_variants(ScoresStore(store), suite, () if ALL in options.variants else options.variants)
+    tables = ablation_tables(suite.dimensions, scored, given.rows, prompts, options.common)
     left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
     for table in tables:
         _print_by_dimension(table)
-    paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
+    paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, suite, tables)], [])
     terminal.say_left_out(given.left_out)
     terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)

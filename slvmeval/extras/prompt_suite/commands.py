@@ -318,5 +318,5 @@ def _setup_and_settings(options: StatisticsOptions) -> tuple[Setup, PromptSuiteS
 
     wanted = prompt_suite_settings(settings_from_text(options.settings))
     site = options.site()
-    held = Store.create(Path(site.store).expanduser().resolve())
-    return Setup(store_path=str(held.root), model_servers=site.model_servers), wanted
+    store = Store.create(Path(site.store).expanduser().resolve())
+    return Setup(store_path=str(store.root), model_servers=site.model_servers), wanted

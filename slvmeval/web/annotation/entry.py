@@ -30,7 +30,7 @@ router = APIRouter(prefix="/c/{campaign}")
 #: Maximum length of a platform's identities and parameters.
 _MAX_CHARACTERS = 200
 
-#: Where Prolific takes completion codes.
+#: Address at which Prolific accepts completion codes.
 _PROLIFIC_DONE = "https://app.prolific.com/submissions/complete"
 #: MTurk's assignment id while a worker only previews the task.
 _NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"

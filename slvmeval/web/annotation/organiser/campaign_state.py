@@ -305,7 +305,7 @@ def common_state(
     rate: float | None,
     zone: tzinfo | None,
 ) -> dict[str, Any]:
-    """Return the values that the states of both kinds of campaigns have.
+    """Return the values shared by the states of both kinds of campaigns.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def common_state(
     now
         The time, UTC.
     rate
-        Pay per task; by default what the campaign pays.
+        Pay per task; by default the campaign's rate.
     zone
         Time zone of days; this machine's by default.
     """

@@ -83,7 +83,7 @@ class RatingState(CampaignState):
     tasks
         All tasks with their ratings.
     unchecked
-        Ratings that nobody has confirmed.
+        Ratings that have not been confirmed.
     sent_back
         Ratings that were sent back, ever.
     """
@@ -199,7 +199,7 @@ def _rater(
 
 @dataclass(frozen=True)
 class RatingBeside:
-    """A rater's rating of a task beside those of others."""
+    """A rater's rating of a task, next to those of others."""
 
     rating: CheckedRating
     task: RatingTask
