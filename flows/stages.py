@@ -112,7 +112,7 @@ class _Queues(Generic[W, S, E]):
     """Waiting work by pool, and the batches that were running when a worker died.
 
     A dying worker may take other items with it, so the cause is unknown: each source is retried in a
-    separate task, finally stage by stage while nothing else runs; only deaths then are counted.
+    separate task, finally stage by stage while nothing else runs, and only those deaths count.
     """
 
     executor: Executor

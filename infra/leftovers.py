@@ -67,7 +67,7 @@ def _left_runs(store: Store) -> Iterator[Path]:
 
 
 def _left_folders(store: Store) -> Iterator[Path]:
-    """Yield the folders of runs on SLURM whose driver ended without removing them, and of ended transfers."""
+    """Yield the folders of SLURM runs whose driver ended without removing them, and of stale transfers."""
     yield from (run_folder(store.root, run) for run in dead_runs(store.root))
     for folder in sorted((store.cache / "slurm").glob("*")):
         # the driver was killed before writing the file

@@ -1,12 +1,11 @@
 """A stand-in for a model server: its answers are valid but meaningless.
 
-``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, starts it like
-vLLM. With it a site can try its services, addresses and keys before it has a GPU, and packages can test
-their evaluators. It speaks the chats of OpenAI, Anthropic and Gemini. An answer is the smallest that the
-request's JSON schema allows; without a schema, a sentence that says that this is a stand-in. Never use it
-for results. Tokens are counted by simple rules, and those of a shared beginning as the provider would count
-them. It rejects videos that are not JPEG frames with their rate, the format in which judges send them to
-vLLM.
+``python -m infra.stand_in_server --host HOST --port PORT`` starts it, with the key in ``VLLM_API_KEY``, as
+for vLLM. It lets a site try its services, addresses and keys before it has a GPU, and packages test their
+evaluators. It speaks the chats of OpenAI, Anthropic and Gemini. An answer is the smallest that the request's
+JSON schema allows; without a schema, a sentence saying that this is a stand-in. Never use it for results.
+Tokens are counted by simple rules, and those of a shared beginning as the provider would count them. It
+rejects videos that are not JPEG frames with their rate, the format in which judges send them to vLLM.
 """
 
 from __future__ import annotations

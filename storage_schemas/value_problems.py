@@ -11,7 +11,7 @@ from storage_schemas.errors import did_you_mean
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-#: Sentences by the beginning of the error's type; the braces take values of its context.
+#: Sentences by the prefix of the error's type; braces are filled from its context.
 _SENTENCES = {
     "missing": "is missing",
     "extra_forbidden": "unknown key",

@@ -1,6 +1,6 @@
 """The build, on any executor: scan, inspect, draw, then ingest → degrade → verify, then release.
 
-New work is what the plan needs minus what has a manifest. This covers resuming, incremental builds and
+New work is the plan's artifacts minus those with a manifest. This covers resuming, incremental builds and
 scheduled rebuilds; without new work, nothing is started. Model weights and the caption analyser's server are
 checked before a build starts.
 """

@@ -45,7 +45,7 @@ class ScoringOptions(RunOptions):
     prices, prompts
         A price list and a folder of prompts that replace the built-in ones.
     model_folders, allow_cpu_models
-        As the profile says.
+        As in the profile.
     """
 
     repeats: int = Field(default=1, ge=1, le=1000)
@@ -219,7 +219,7 @@ def evaluate_options(
     for index, choice in enumerate(choices):
         evaluator_factory(choice.use)
         if own := choice.settings.get("prompts"):
-            # in full, since workers have another working folder
+            # absolute paths, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[index] = choice.model_copy(update={"settings": settings})
     here = Setup(store_path=site.store, model_servers=site.model_servers)
@@ -307,6 +307,6 @@ def settings_from_text(given: Iterable[str]) -> dict[str, Any]:
         key, value = key_value(text, f"--set {text}")
         settings[key] = value
     if isinstance(own := settings.get("prompts"), str):
-        # in full, since workers have another working folder
+        # absolute paths, since workers have another working folder
         settings["prompts"] = checked_prompts(own)
     return settings

@@ -231,7 +231,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         """Collect submitted batches in this process; by default there are none."""
 
     def keep_reasons(self) -> None:
-        """Store why the units of unusable parts have no answer, for kinds of rows that include reasons."""
+        """Store why the units of unusable parts have no answer, if such rows include reasons."""
 
     def _answer(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
         items = self._items()

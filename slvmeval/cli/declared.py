@@ -156,7 +156,7 @@ def refuse(options: Frozen, why: str, *fields: str) -> None:
 
 
 def _of_variable(field: FieldInfo) -> str | None:
-    """Return the value that an environment variable gives a field."""
+    """Return a field's value from its environment variable."""
     variable = given(field).variable
     return os.environ.get(variable) if variable else None
 

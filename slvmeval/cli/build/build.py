@@ -61,14 +61,14 @@ def build(
 
 
 def _says_what(parameters: BuildParameters) -> bool:
-    """Return whether the command line says what to build."""
+    """Return whether the command line specifies what to build."""
     fields = type(parameters).model_fields
     names = ("sources", "recipe", "changes", "fresh", "prompts")
     return any(getattr(parameters, name) != fields[name].default for name in names)
 
 
 def _last(site: Profile) -> BuildOptions | None:
-    """Return the options of the last build; None if there was none and the profile has data."""
+    """Return the options of the last build; None if there was none and the profile names data sets."""
     from flows.release.options import last_options
     from storage_schemas.errors import UserInputError
     from storage_schemas.store import Store

@@ -19,7 +19,8 @@ from slvmeval.cli.declared import refuse
 from slvmeval.cli.evaluate.evaluators import Shape, new
 from storage_schemas.model import Frozen
 
-#: Files that a site with a cluster starts from, by the documents' names. Images are made from a source tree.
+#: Initial files for a site with a cluster, by their names in the documentation. Images are built from a
+#: source tree.
 _CLUSTER = ("slurm", "infra/postgres")
 #: A project's files, and the packaged files they are made from.
 _FILES = {
@@ -62,8 +63,7 @@ def init(
 
     Nothing is overwritten. With `--kind` it writes a working package for a new evaluator, with a test, named
     after the folder. With `--kind manifest` it writes a first manifest.csv into a folder of videos for
-    `suite run`: the first folder of a path is taken as the model, and you fill in which prompt each video
-    was made from.
+    `suite run`: the first folder of a path is taken as the model, and you fill in the prompt of each video.
 
     Example: `slvmeval init my-benchmark`, `slvmeval init my-judge --kind judge`
     """
@@ -115,7 +115,7 @@ def project_files(name: str, cluster: bool) -> dict[str, str]:
         return (texts / source).read_text(encoding="utf-8")
 
     words = {
-        # a built-in recipe's name stands for its values only
+        # a built-in recipe's name is only for its own values
         "name": f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-') or 'my'}-project",
         "version": version("slvmeval"),
         "cluster": text("cluster.md.txt") if cluster else "",

@@ -95,7 +95,7 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
                 aspects[pair.aspect]["planned"] += 1
                 aspects[pair.aspect]["missing"] += not pair.done
                 on_gpu = build.options.placement.runs_on(pair.hardware, pair.aspect) == "gpu"
-                # a control takes no GPU, whatever the pool
+                # a control needs no GPU, whatever its pool
                 if on_gpu and pair.new_frames and not pair.done and not pair.control:
                     with_ = parameters[pair.aspect, pair.strength]
                     frames, side = pair.new_frames, build.recipe.long_side

@@ -414,7 +414,7 @@ def categorise(
 
     The answers go into content_categories.jsonl of the data set as they arrive; you may correct them there.
     The next build adds them to the release; gallery, report and data set card count videos by category. Exit
-    code 3 if some sources stay without one.
+    code 3 if some sources remain without one.
 
     Example: `slvmeval sources categorise folder:VIDEOS --profile site.toml`
     """

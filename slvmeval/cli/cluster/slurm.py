@@ -236,9 +236,7 @@ def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tu
 
 def _memory_note(served: VllmModel) -> str:
     each = (served.weights_gb or 0) / served.gpus
-    note = (
-        f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, besides the context"
-    )
+    note = f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, plus the context"
     if each > H100_WEIGHTS_GB:
         note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--set gpus=N)"
     return note

@@ -219,7 +219,7 @@ def check_our_packages(names: Sequence[str] = OURS) -> Iterator[Finding]:
 def check_versions(
     wanted: Sequence[tuple[str, str, str, str]] = VERSIONS, installed: Callable[[str], str] = version
 ) -> Iterator[Finding]:
-    """Check the versions of packages of which some versions are known to fail."""
+    """Check the versions of packages that are known to fail in some versions."""
     good = []
     for name, least, below, reason in wanted:
         try:

@@ -104,7 +104,7 @@ def print_result(result: EvaluationResult) -> None:
 
 
 def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> None:
-    """Print the accuracies of the evaluators that answered, and the command that makes a report of them."""
+    """Print the accuracies of the evaluators that answered, and the command for a report."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
     from tasks.report.accuracy import matrix_of

@@ -259,7 +259,7 @@ def export(
     opened = terminal.open_release(options)
     if options.harness is not None:
         unfit = ("recipe_only", "votes", "packed", "push", "public")
-        refuse(options, "not with --harness, whose folder has rows only", *unfit)
+        refuse(options, "not with --harness, which writes only rows", *unfit)
         _export_for_harness(opened, options.harness, out, options.frames, options.private, options.quiet)
         return
     refuse(options, "only with --harness", "frames")
@@ -298,7 +298,7 @@ def export(
             progress=step,
         )
     if problems:
-        # the recipe pins all pairs, including those whose videos could not be written now
+        # the recipe pins all pairs, even those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")
     terminal.say(f"{count_text(result.pairs, 'pair')} in {result.path}")
     if result.left_out:

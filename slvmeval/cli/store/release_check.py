@@ -266,7 +266,7 @@ def _check_pair(
     try:
         stored = read_pair(store, record.pair_id)
         if stored.model_copy(update={"bin_s": record.bin_s}) != record:
-            problems.append("the release has another record of it than its artifact")
+            problems.append("the release's record differs from its artifact")
     except IntegrityError as problem:
         problems.append(str(problem))
     if not problems:

@@ -316,7 +316,7 @@ def correlations(
     from tasks.scoring.suites.score_store import ScoresStore
 
     if options.prompt_suite is None:
-        refuse(options, "only with --prompt-suite FILE, whose prompts have the themes", "categories")
+        refuse(options, "only with --prompt-suite FILE, which has the themes", "categories")
     if options.scores is None:
         store = terminal.open_store(options)
         suite: Suite | None = the_suite(store, options.suite)

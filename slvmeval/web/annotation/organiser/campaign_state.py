@@ -184,7 +184,7 @@ class WorkerCounts:
 
     @property
     def in_words(self) -> str:
-        """What workers did besides answering tasks; empty for nothing."""
+        """Workers' activities other than answering tasks; empty for none."""
         counts = (
             (self.understood, "answered the question correctly"),
             (self.screened_out, "failed it twice"),
