@@ -22,7 +22,7 @@ from bench.measuring import ROOT, child
 from bench.report import RATIOS, Aim, BenchFigure, machine, print_report, write_figure
 from bench.settings import Settings
 
-#: Every figure: how it is measured, and its aim.
+#: All figures: how each is measured, and its aim.
 FIGURES: dict[str, tuple[Callable[[Settings], BenchFigure], Aim]] = {
     "ingest_over_ffmpeg": (media.ingest_over_ffmpeg, Aim(0.65)),
     "ingest_hevc_over_ffmpeg": (partial(media.ingest_codec_over_ffmpeg, codec="hevc"), Aim(0.65)),
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("build/bench"), help="folder for ratios.json")
     chosen = parser.parse_args(arguments)
     if shutil.which("ffmpeg") is None:
-        print("no ffmpeg command, against which the figures are measured: install ffmpeg", file=sys.stderr)
+        print("no ffmpeg command, which the figures are compared with: install ffmpeg", file=sys.stderr)
         return 1
     out: Path = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
-"""Our keeper of SLURM jobs compared with dask-jobqueue's adaptive mode: the same work, the same faults.
+"""Our management of SLURM jobs compared with dask-jobqueue's adaptive mode: the same work, the same faults.
 
-``python -m bench.adaptive --times 3 --folder DIR`` starts a Slurm of its own on this machine, lets each side
-do the same work with each fault in turn, and prints a table. A measured run is kept in the folder and not
-repeated. The work is items that take a while and write down that they ran; nothing of a build is in it.
+``python -m bench.adaptive --times 3 --folder DIR`` starts a separate Slurm on this machine, lets each side
+do the same work with each fault in turn, and prints a table. Completed runs are kept in the folder and not
+repeated. The work consists of items that take a while and record that they ran; no part of a build is
+involved.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ from infra.pool import resource_of
 from storage_schemas.store import Store
 from tests.slurm.conftest import Slurm, one_machine
 
-#: Items, seconds of an item, and jobs that may run at once.
+#: Number of items, seconds per item, and maximum number of concurrent jobs.
 ITEMS, ITEM_S, JOBS = 60, 1.0, 3
 POOLS = ("cpu", "h100")
-#: Items of the GPU pool in the mixed work, and its jobs.
+#: Items of the GPU pool in the mixed work, and its number of jobs.
 GPU_ITEMS, GPU_JOBS = 12, 1
 #: Seconds after which work counts as stuck; undisturbed it takes about half a minute.
 STUCK_S = 240.0
-#: Time limit of short jobs, minutes, and the longest work for it, items.
+#: Time limit of short jobs in minutes, and the number of items of the longer work for them.
 SHORT_MIN, LONG_ITEMS = 1, 240
 _JOB = {"cores": 1, "memory": "400MiB", "walltime": "00:10:00"}
-#: What dask-jobqueue's documents advise where jobs are shorter than the work.
+#: The settings that dask-jobqueue's documentation recommends if jobs are shorter than the work.
 _LIFETIME = ["--lifetime", "40s", "--lifetime-stagger", "10s"]
 
 
@@ -103,7 +104,7 @@ def ours(folder: Path, work: dict[str, int], short: bool) -> None:
 
 
 def adaptive(folder: Path, work: dict[str, int], short: bool) -> None:
-    """Do the work in a cluster of dask-jobqueue a pool, each adaptive; Dask repeats what a worker lost."""
+    """Do the work in one adaptive dask-jobqueue cluster per pool; Dask repeats work that a worker lost."""
     from dask_jobqueue.slurm import SLURMCluster
 
     with ExitStack() as stack:
@@ -140,7 +141,7 @@ def adaptive(folder: Path, work: dict[str, int], short: bool) -> None:
 
 @dataclass
 class Disturbed:
-    """The work of one side, under way on a Slurm."""
+    """The work of one side, in progress on a Slurm."""
 
     slurm: Slurm
     folder: Path
@@ -152,11 +153,11 @@ class Disturbed:
         return [job for job in self.slurm.squeue() if job["state"] == state and job["name"] != "filler"]
 
     def count(self, what: str) -> int:
-        """Return how often items began or ended."""
+        """Return how many times items began or ended."""
         return sum(_ran(self.folder, name)[what].total() for name in POOLS)
 
     def until(self, reached: Callable[[], object]) -> bool:
-        """Wait until a condition holds; False if the work is over before."""
+        """Wait until a condition holds; return False if the work ends first."""
         while not reached():
             if self.process.poll() is not None:
                 return False
@@ -189,7 +190,7 @@ def cancel_waiting(work: Disturbed) -> None:
 
 
 def drain_node(work: Disturbed) -> None:
-    """Drain a node and cancel its jobs, as before a maintenance; it comes back after ten seconds."""
+    """Drain a node and cancel its jobs, as before a maintenance; it returns after ten seconds."""
     if work.until(lambda: work.count("end") >= ITEMS / 4 and work.jobs("RUNNING")):
         node = work.jobs("RUNNING")[0]["node"]
         work.slurm.drain(node)
@@ -211,19 +212,19 @@ def nothing(work: Disturbed) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """The work and its disturbance, in words."""
+    """The work and its disturbance, described."""
 
     words: str
     disturb: Callable[[Disturbed], None] = nothing
     work: dict[str, int] = field(default_factory=lambda: {"cpu": ITEMS})
     short: bool = False
-    #: Cores of each node that other jobs take at first.
+    #: Cores of each node that other jobs occupy at first.
     filled: int = 0
 
 
 CASES = {
     "alone": Case("nothing"),
-    "mixed": Case("nothing; work of two kinds", work={"cpu": ITEMS, "h100": GPU_ITEMS}),
+    "mixed": Case("nothing; two kinds of work", work={"cpu": ITEMS, "h100": GPU_ITEMS}),
     "cancel_running": Case("a running job cancelled, twice", cancel_running),
     "cancel_waiting": Case("a waiting job cancelled", cancel_waiting, filled=4),
     "drain_node": Case("a node drained, its jobs cancelled", drain_node),
@@ -238,14 +239,14 @@ SIDES = {"ours": ours, "adaptive": adaptive}
 
 
 def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
-    """Let one side do one case; return seconds, jobs, their seconds, and what was repeated, lost or left."""
+    """Let one side do one case; return seconds, jobs, job seconds, and the work repeated, lost or left."""
     chosen = CASES[case]
     with tempfile.TemporaryDirectory(prefix="adaptive-") as name:
         folder = Path(name)
         for pool in (*POOLS, "logs", "local"):
             (folder / pool).mkdir()
         if chosen.filled:
-            # all of one node, and all but one core of the other
+            # all cores of one node, and all but one of the other
             slurm.sbatch("-J", "filler", "-w", "c1", f"-c{chosen.filled}", wrap="sleep 600")
             slurm.sbatch("-J", "filler", "-w", "c2", f"-c{chosen.filled - 1}", wrap="sleep 600")
         with (folder / "log").open("w", encoding="utf-8") as log:
@@ -259,7 +260,7 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
                 text=True,
             )
             work = Disturbed(slurm, folder, process)
-            with _watched(work) as held:
+            with _watched(work) as job_seconds:
                 chosen.disturb(work)
                 try:
                     code = process.wait(max(1.0, STUCK_S - (time.monotonic() - began)))
@@ -277,8 +278,8 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
             "case": case,
             "wall_s": round(wall_s, 1),
             "ended": code == 0,
-            "jobs": len(held),
-            "job_s": round(sum(held.values()), 1),
+            "jobs": len(job_seconds),
+            "job_s": round(sum(job_seconds.values()), 1),
             "begun_again": sum(counts["begin"].total() - len(counts["begin"]) for counts in ran.values()),
             "not_done": wanted - done,
             "jobs_left": len([job for job in slurm.squeue() if job["name"] != "filler"]),
@@ -288,8 +289,8 @@ def measure(slurm: Slurm, side: str, case: str) -> dict[str, Any]:
 
 @contextmanager
 def _watched(work: Disturbed) -> Iterator[dict[str, float]]:
-    """Sum up how long each job runs, seconds, every 0.3 s."""
-    held: dict[str, float] = {}
+    """Record each job's running time in seconds, every 0.3 s."""
+    job_seconds: dict[str, float] = {}
     over = threading.Event()
 
     def look() -> None:
@@ -299,7 +300,7 @@ def _watched(work: Disturbed) -> Iterator[dict[str, float]]:
             with suppress(AssertionError, subprocess.TimeoutExpired):
                 for job in work.slurm.squeue():
                     if job["name"] != "filler":
-                        held[job["id"]] = held.get(job["id"], 0.0) + (now - last) * (
+                        job_seconds[job["id"]] = job_seconds.get(job["id"], 0.0) + (now - last) * (
                             job["state"] == "RUNNING"
                         )
             last = now
@@ -307,14 +308,14 @@ def _watched(work: Disturbed) -> Iterator[dict[str, float]]:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        yield held
+        yield job_seconds
     finally:
         over.set()
         thread.join()
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """Return the table: by case the medians of both sides."""
+    """Return the table: the medians of both sides by case."""
     lines = [
         "| disturbed by | side | seconds | jobs | job seconds | begun again | not done | stuck | jobs left |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -335,7 +336,7 @@ def table(runs: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure what is not measured yet, and print the table; or do the work of one side."""
+    """Run the missing measurements and print the table; or do the work of one side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "adaptive")

@@ -1,8 +1,8 @@
 """How often the interval of Krippendorff's α contains the true α: `python -m bench.alpha_coverage`.
 
-Answers of five raters are simulated from a model in which pairs of one source are alike. How clear a pair is
-is the sum of what its source brings and of what it brings itself; a rater's answer is that with noise, cut
-into A, B and C. The true α is that of many sources.
+Answers of five raters are simulated with a model in which pairs of one source are alike. A pair's clarity is
+the sum of a source effect and a pair effect; a rater's answer is the clarity plus noise, cut into A, B and
+C. The true α is computed from many sources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tasks.statistics.krippendorff import RaterAnswer, alpha_of
 
 VALUES = ("A", "B", "C")
 RATERS, PAIRS_OF_SOURCE = 5, 3
-#: Bounds of the clearness at which an answer becomes B, and C.
+#: Thresholds of clarity at which an answer becomes B or C.
 CUTS = (0.6, 1.6)
 SIZES = (2, 5, 10, 20, 50, 100)
 #: Standard deviation of a rater's noise: clear, mixed and unclear pairs.

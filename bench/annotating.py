@@ -1,10 +1,10 @@
-"""Votes a second of many workers at once: ``python -m bench.annotating``.
+"""Votes per second of many concurrent workers: ``python -m bench.annotating``.
 
 The server runs in its own process, on SQLite and then on PostgreSQL; its clock is 2,000 times as fast, so
 that no worker waits for a film to play. Each vote takes eleven requests: the page (with a prompt of the
 paper's mean length), both videos, four playback reports, the preference, two confirmed intervals, the rating.
 Without pauses this measures the server's maximum; with pauses between tasks it measures response times at a
-pace that no campaign reaches.
+pace beyond that of any campaign.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.slvmeval.web.annotation.crowd import Ran, Server, campaign_for, check
 
 #: Mean number of characters of a prompt (SLVMEval, section 3).
 PROMPT = 57_884
-#: Bytes of each fake video; the paper's have 40 MB on average, which workers load while watching.
+#: Bytes of each fake video; the paper's have 40 MB on average, loaded while workers watch.
 VIDEO = 1_000_000
 
 
 @contextmanager
 def database(kind: str) -> Iterator[str | None]:
-    """Yield the address of an empty database; None is SQLite in the store."""
+    """Yield the address of an empty database; None means SQLite in the store."""
     programs = postgres_programs()
     if kind == "sqlite":
         yield None
@@ -45,12 +45,12 @@ def database(kind: str) -> Iterator[str | None]:
 def measure(
     kind: str, workers: int, tasks: int, pause_s: float, processes: int, seconds: float = math.inf
 ) -> dict[str, Any]:
-    """Return votes a second, times and the server's CPU for one database.
+    """Return votes per second, times and the server's CPU for one database.
 
     Parameters
     ----------
     seconds
-        No task is begun later than this; votes a second are counted in the time after its first quarter.
+        No task begins later than this; votes per second are counted after the first quarter of this time.
     """
     with TemporaryDirectory() as folder, database(kind) as address:
         serving, tokens = campaign_for(Path(folder) / "store", workers, tasks, address, VIDEO, PROMPT)
@@ -96,7 +96,7 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print a line of JSON for each run."""
+    """Measure each run and print it as a line of JSON."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -104,13 +104,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=50)
     parser.add_argument("--tasks", type=int, default=4)
     parser.add_argument("--pause", type=float, default=10.0, help="mean seconds between a worker's tasks")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no task later than this")
-    parser.add_argument("--processes", type=int, default=2, help="of the server, on PostgreSQL")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="last start of a task")
+    parser.add_argument("--processes", type=int, default=2, help="number of server processes, on PostgreSQL")
     arguments = parser.parse_args()
     print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0], "psutil": psutil.__version__}))
     for kind in arguments.database or ("sqlite", "postgresql"):
         processes = arguments.processes if kind == "postgresql" else 1
-        # for a given time there is nothing to be seen of a server that is never left alone
+        # with a fixed time, an always busy server shows nothing
         for pause_s in (arguments.pause,) if arguments.seconds < math.inf else (0.0, arguments.pause):
             measured = measure(
                 kind, arguments.workers, arguments.tasks, pause_s, processes, arguments.seconds

@@ -1,9 +1,9 @@
-"""Grow the number of answers: what suites, votes and pairs files cost, and how that grows.
+"""The cost of suites, votes and pairs files as the number of answers grows.
 
-``python -m bench.answer_growth --sizes 1000 4000 16000`` prints a table of CPU seconds: a suite scores so
-many videos, nothing, and one more; a desk with many votes gives out and takes tasks; votes are collected,
-then nothing, then a few more; a pairs file of many lines is read. All of it runs in one process, without a
-server or a cluster.
+``python -m bench.answer_growth --sizes 1000 4000 16000`` prints a table of CPU seconds: a suite scores that
+number of videos, then nothing, then one more; a desk with many votes assigns tasks and receives answers;
+votes are collected, then nothing, then a few more; a pairs file of many lines is read. Everything runs in
+one process, without a server or a cluster.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.tasks.annotation.example_desk import (
 )
 
 SIZES = (1000, 4000)
-#: Votes that are given by way of the pages' desk, after the others were stored.
+#: Votes given through the pages' desk, after the others were stored.
 GIVEN = 40
 
 Timed = dict[str, float]
@@ -45,7 +45,7 @@ Timed = dict[str, float]
 
 @contextmanager
 def clocked(step: str, into: Timed, share: int = 1) -> Iterator[None]:
-    """Note the CPU seconds of a block, divided by `share`."""
+    """Record the CPU seconds of a block, divided by `share`."""
     began = time.process_time()
     yield
     into[step] = (time.process_time() - began) / share
@@ -53,7 +53,7 @@ def clocked(step: str, into: Timed, share: int = 1) -> Iterator[None]:
 
 
 def suites(size: int, folder: Path) -> Timed:
-    """Score `size` videos in one dimension, nothing, and one more video."""
+    """Score `size` videos in one dimension, then nothing, then one more video."""
     videos, timed = folder / "videos", Timed()
     videos.mkdir()
     base, rows = base_film(folder), ["model,prompt_id,sample,file"]
@@ -77,7 +77,7 @@ def suites(size: int, folder: Path) -> Timed:
     for number in range(size):
         add(number)
     for film in videos.glob("*.mp4"):
-        # checksums of files that changed just now are not kept
+        # checksums of files that have just changed are not cached
         os.utime(film, (1_700_000_000, 1_700_000_000))
     with clocked("suite: a video", timed, size):
         scored(options, size)
@@ -90,20 +90,20 @@ def suites(size: int, folder: Path) -> Timed:
 
 
 def scored(options: SuiteOptions, expected: int) -> None:
-    """Run the suite, which has to score that number of videos."""
+    """Run the suite, which has to score this number of videos."""
     (result,) = suite_inline(options).dimensions
     assert result.scored - result.found_before == expected, result
 
 
 def votes(size: int, folder: Path) -> Timed:
-    """Store `size` votes, give :data:`GIVEN` by way of the desk, and collect all, nothing, and those."""
+    """Store `size` votes, give :data:`GIVEN` through the desk, and collect all, nothing, and the latter."""
     timed, clock = Timed(), HandClock()
     store = Store.create(folder / "votes-store")
     tasks = example_tasks(size // 5 + GIVEN)
     campaign = example_campaign()
     with open_desk(folder, clock) as desk:
         desk.organiser.publish(campaign, tasks)
-        # a worker of the paper does five pairs
+        # in the paper a worker judges five pairs
         stored = [
             file_vote(task, f"{index // 5 * 5 + vote:032x}", campaign)
             for index, task in enumerate(tasks[: size // 5])

@@ -1,4 +1,4 @@
-"""Requests a second of the chat client, and what is lost under faults: ``python -m bench.asking``.
+"""Requests per second of the chat client, and losses under faults: ``python -m bench.asking``.
 
 For the first figure a separate server process answers each request after 50 ms, so that the client is limited
 by its concurrency or its own CPU. The second also stores every answer on disk. For the third, the server
@@ -71,7 +71,7 @@ async def serve(text: str) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    # ends with its parent
+    # end with the parent
     await asyncio.to_thread(sys.stdin.read)
 
 

@@ -1,11 +1,11 @@
-"""The same requests by our client and by evaluation harnesses: ``python -m bench.beside_harnesses``.
+"""The same requests sent by our client and by evaluation harnesses: ``python -m bench.beside_harnesses``.
 
-``--inspect PYTHON`` names an interpreter with inspect_ai and openai, ``--lmms PYTHON`` one with lmms-eval, in
-environments of their own: ``uv venv E``, then ``uv pip install --python E/bin/python inspect-ai openai``.
-Each request has a prompt and two JPEG images of 512×288, as a judge that sees one image of each video sends;
-the server answers after 50 ms, with 32 requests in flight. Each side is a process of its own, which also
-starts. Ours and inspect_ai keep every answer on disk in their own way, lmms-eval in memory; it takes decoded
-pictures and encodes them, which the others do not. The sides take turns.
+``--inspect PYTHON`` names an interpreter with inspect_ai and openai, ``--lmms PYTHON`` one with lmms-eval,
+in separate environments: ``uv venv E``, then ``uv pip install --python E/bin/python inspect-ai openai``.
+Each request has a prompt and two JPEG images of 512×288, like those of a judge that sees one image of each
+video; the server answers after 50 ms, with 32 requests in flight. Each side is a separate process, whose
+start is included. Our client and inspect_ai store every answer on disk in their own way, lmms-eval keeps
+them in memory and encodes decoded pictures itself, unlike the others. The sides take turns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PROMPT = "A man in a blue coat walks behind a red ball that rolls across the mea
 
 
 def write_requests(path: Path, count: int) -> None:
-    """Write the parts of each request as a line of JSON."""
+    """Write the parts of each request as one line of JSON."""
     rng = np.random.default_rng(0)
     images = []
     for _ in range(16):
@@ -52,7 +52,7 @@ def write_requests(path: Path, count: int) -> None:
 
 
 def ours(file: Path, url: str, connections: int) -> None:
-    """Put each line to the server, and keep each answer as a flushed line."""
+    """Send each line to the server, and store each answer as a flushed line."""
     servers = Servers({"qwen3-vl": ModelServer(url=url, concurrency=connections)})
     requests = [
         ChatRequest(messages=({"role": "user", "content": json.loads(line)},))
@@ -77,12 +77,12 @@ def measured(command: Sequence[str]) -> tuple[float, float]:
 
 
 def compare(harnesses: Mapping[str, str]) -> dict[str, object]:
-    """Return each side's figures, the best turn of each, and the ratio of ours to theirs.
+    """Return each side's figures, its best turn, and the ratio of ours to theirs.
 
     Parameters
     ----------
     harnesses
-        Interpreters by the harness that they have: ``inspect``, ``lmms``.
+        Interpreters by harness: ``inspect``, ``lmms``.
     """
     with TemporaryDirectory() as folder, slow_server('{"better": "first"}') as url:
         file = Path(folder) / "requests.jsonl"

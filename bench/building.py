@@ -1,4 +1,4 @@
-"""Figures of the build: CPU against ingest and against a plain script, bytes, and builds done again."""
+"""Figures of the build: CPU compared with ingest and with a plain script, bytes, and repeated builds."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def _built(settings: Settings, folder: Path) -> ProcessUsage:
 
 
 def seven_release(settings: Settings) -> Release:
-    """Return the release of the seven aspects of the film, built where it is not there yet."""
+    """Return the release of the film's seven aspects, building it if necessary."""
     store = settings.work / "seven-store"
     child("build", store, settings.films.whole())
     return Release.open(Store.open(store))
 
 
 def pixel_pairs(release: Release) -> list[PairRecord]:
-    """Return the pairs that have frames of their own."""
+    """Return the pairs with new frames."""
     return [
         record
         for record in release.pairs()
@@ -46,7 +46,7 @@ def pixel_pairs(release: Release) -> list[PairRecord]:
 
 
 def build7_over_ingest(settings: Settings) -> BenchFigure:
-    """CPU of the whole build of seven aspects over that of ingest alone."""
+    """CPU of the whole build of seven aspects, divided by that of ingest alone."""
     folder = settings.films.whole()
     compared = compare(
         lambda: _built(settings, folder),
@@ -70,7 +70,7 @@ def build7_over_ingest(settings: Settings) -> BenchFigure:
 
 
 def _edits(release: Release) -> dict[str, Any]:
-    """Return the pairs' edit lists as the plain script takes them."""
+    """Return the pairs' edit lists in the plain script's format."""
     aspects = {}
     for record in release.pairs():
         aspects[record.aspect] = {
@@ -82,7 +82,7 @@ def _edits(release: Release) -> dict[str, Any]:
 
 
 def build7_over_script(settings: Settings) -> BenchFigure:
-    """CPU of the build of seven aspects over that of a plain script that makes the same videos."""
+    """CPU of the build of seven aspects, divided by that of a plain script that makes the same videos."""
     release = seven_release(settings)
     folder = settings.films.whole()
     edits = settings.work / "edits.json"
@@ -120,7 +120,7 @@ def _bytes(folder: Path) -> int:
 
 
 def degraded_bytes(settings: Settings) -> BenchFigure:
-    """Bytes of degraded clips over those of full copies, divided by the share of frames that changed."""
+    """Bytes of degraded clips relative to full copies, divided by the share of changed frames."""
     release = seven_release(settings)
     store = release.store
     details: dict[str, Any] = {}
@@ -162,7 +162,7 @@ def _command_line_build(store: Path, folder: Path, model_folder: Path) -> Proces
 
 
 def rebuild_over_build(settings: Settings) -> BenchFigure:
-    """CPU of a second build with nothing new over that of the first, all ten aspects, command line."""
+    """CPU of a second build with nothing new, divided by that of the first; all ten aspects, command line."""
     folder = settings.films.whole()
     model_folder = settings.films.model_folder
     ratios, walls, runs = [], [], []
@@ -187,7 +187,7 @@ def rebuild_over_build(settings: Settings) -> BenchFigure:
 
 
 def one_new_over_alone(settings: Settings) -> BenchFigure:
-    """CPU of a build with one new source among four over that of building it alone."""
+    """CPU of a build with one new source among four, divided by that of building it alone."""
     films = settings.films
     starts = (0.0, 130.0, 260.0)
     seconds = 190.0

@@ -140,7 +140,7 @@ def encode_whole(store: str, pair_id: str, folder: str) -> dict[str, Any]:
 
 
 def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, Any]:
-    """Build the seven aspects through the flow, or in processes, and time the part after the start-up."""
+    """Build the seven aspects through the flow, or in processes, and time everything after the start-up."""
     import psutil
 
     from flows.release import run
@@ -217,7 +217,7 @@ def orchestrate(way: str, store: str, folder: str, workers: str) -> dict[str, An
 
 
 def _import_stages(executor: Any) -> None:
-    """Have every process of a pool started, with the stages imported, as the workers of the cluster are."""
+    """Start every process of a pool and import the stages, as in the cluster's workers."""
     left = {executor.submit("import", "cpu", _imported) for _ in range(executor.workers)}
     while left:
         left -= executor.wait_any(left)
@@ -225,7 +225,7 @@ def _import_stages(executor: Any) -> None:
 
 def _imported() -> None:
     import_module("tasks.pairs.stages")
-    time.sleep(1.0)  # so that no process gets two of these
+    time.sleep(1.0)  # so that no process gets two of these calls
 
 
 WORKS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Sharing in CLIPScore: computed embeddings over those needed without sharing between videos.
+"""Sharing in CLIPScore: computed embeddings relative to those needed without sharing between videos.
 
 ``python -m bench.clip_embeddings STORE [RELEASE]`` with a tiny CLIP of random weights: which frames are
 embedded depends on the videos only, not on the model.
@@ -34,7 +34,7 @@ def embeddings(pairs: Sequence[Pair], scorer: ClipScore) -> Iterator[dict[str, A
 
 
 def main(store_path: str, release_name: str = "demo") -> None:
-    """Print a line a pair, and the ratio."""
+    """Print a line for each pair, and the ratio."""
     from tests.tiny_models.clip import tiny_clip
 
     store = Store.open(Path(store_path))

@@ -1,9 +1,9 @@
 """Cost of ingest in each codec, next to the ffmpeg command: ``python -m bench.codecs``.
 
-The first minute of the demonstration's film is coded by each encoder with its own key frames and with fixed
-ones, as video sites have them, repeated without coding it again, so that the start of libraries weighs as
-little as in a film, and ingested. Prints a table in Markdown. Coding takes some minutes, once.
-The last column is the limit: what decoding of the frames that are needed costs, and nothing else.
+The first minute of the demonstration's film is encoded by each encoder, with its own key frames and with
+fixed ones, as on video sites. It is repeated without re-encoding, so that the start of libraries matters as
+little as in a film, and ingested. Prints a table in Markdown. Encoding takes some minutes, once. The last
+column is the limit: the cost of only decoding the required frames.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tasks.media.source_file import open_video
 
 #: Frames per second of the film.
 RATE = 24
-#: How often the minute stands in a measured file.
+#: Number of repetitions of the minute in a measured file.
 TIMES = 4
 #: Seconds between fixed key frames; None leaves them to the encoder.
 KEY_FRAMES_S = (None, 2, 5)
-#: Encoder: options, and the suffix of its file. Slow encoders get a quicker setting than their default.
+#: By encoder: options, and the suffix of its file. Slow encoders get a faster setting than their default.
 ENCODERS: dict[str, tuple[list[str], str]] = {
     "libx264": ([], "mp4"),
     "libx265": (["-x265-params", "log-level=none"], "mp4"),
@@ -39,7 +39,7 @@ ENCODERS: dict[str, tuple[list[str], str]] = {
 
 
 def encoder_options(encoder: str, key_frames_s: int | None) -> list[str]:
-    """Return an encoder's options for fixed key frames each few seconds, or for its own."""
+    """Return an encoder's options for fixed key frames every few seconds, or for its own."""
     options, _ = ENCODERS[encoder]
     if key_frames_s is None:
         return ["-c:v", encoder, *options]
@@ -52,7 +52,7 @@ def encoder_options(encoder: str, key_frames_s: int | None) -> list[str]:
 
 
 def row(settings: Settings, encoder: str, key_frames_s: int | None) -> str:
-    """Return a line of the table."""
+    """Return a row of the table."""
     name = f"codec.{encoder}.{key_frames_s or 'own'}.{ENCODERS[encoder][1]}"
     films = settings.films
     video = films.in_a_row(films.minute(name, encoder_options(encoder, key_frames_s)), TIMES)
@@ -72,7 +72,7 @@ def row(settings: Settings, encoder: str, key_frames_s: int | None) -> str:
 
 
 def _decoding_s(video: Path, plan: PacketPlan) -> float:
-    """Return the CPU seconds of decoding what the plan needs, on one thread, without scaling or storing."""
+    """Return the CPU seconds of decoding the plan's frames on one thread, without scaling or storing."""
     with open_video(video) as opened:
         started = time.process_time()
         for _ in planned_images(opened, plan, plan.packets(0, len(plan.chosen))):
@@ -83,7 +83,7 @@ def _decoding_s(video: Path, plan: PacketPlan) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--runs", type=int, help="number of measurements a file")
+    parser.add_argument("--runs", type=int, help="number of measurements per file")
     parser.add_argument("--films", type=Path, help="folder with the films; by default they are fetched")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench")
     chosen = parser.parse_args()

@@ -1,9 +1,8 @@
-"""Controls of the demonstration's film, and what judges make of them: ``python -m bench.controls``.
+"""Controls of the demonstration's film, and judges' answers on them: ``python -m bench.controls``.
 
-Cuts the film into parts, which are the sources, builds every aspect of the recipe `cpu-approx` with its
-control, lets the trivial baselines and their probes judge the pairs, adds the answers of simulated judges of
-known kinds, and writes ``docs/results/controls.md``. Builds and judgements are kept: an interrupted run
-continues.
+Cuts the film into parts, used as sources, builds every aspect of the recipe `cpu-approx` with its control,
+lets the trivial baselines and their probes judge the pairs, adds the answers of simulated judges of known
+kinds, and writes ``docs/results/controls.md``. Builds and judgements are kept: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from tasks.report.table import ALL, Column, Table
 from tasks.statistics.trials import Trial, pair_points
 
 RELEASE = "controls"
-#: Clips of a part of the film, and clips that are damaged in each pair.
+#: Clips per part of the film, and damaged clips per pair.
 CLIPS, DAMAGED = 10, 2
 PROBES = "one-frame,shuffled"
 #: A small model with its real weights.
 MODEL = "brisque"
-#: Beside one half by this much or less, a baseline counts as at chance.
+#: A baseline within this distance of one half counts as at chance.
 CHANCE = 0.15
 RECIPE = f"""base = "cpu-approx"
 name = "controls"
@@ -70,7 +69,7 @@ def parts_of_film(film: Path, folder: Path) -> None:
             cut = ("-ss", f"{start}", "-i", film, "-t", f"{end - start:.3f}", "-an", "-vf", "scale=640:-2")
             run_ffmpeg(*cut, "-c:v", "libx264", "-preset", "veryfast", "-crf", "18", draft)
             draft.replace(path)
-        # the last picture may end a moment before its clip
+        # the last frame may end slightly before its clip
         moved = [
             {**clip, "start_s": clip["start_s"] - start, "end_s": clip["end_s"] - start} for clip in some
         ]
@@ -79,7 +78,7 @@ def parts_of_film(film: Path, folder: Path) -> None:
 
 
 def judged_parts(folder: Path, release: str, recipe: str, workers: int) -> tuple[str | Path, ...]:
-    """Build the parts of the film by a recipe, let trivial baselines judge them, return the options."""
+    """Build the parts of the film with a recipe, let trivial baselines judge them, and return the options."""
     demo = fetch_demo(folder / "demo")
     parts_of_film(demo.videos / BUNNY, folder / "parts")
     path = folder / f"{release}.toml"
@@ -95,7 +94,7 @@ def build(folder: Path, workers: int) -> None:
     """Build and judge."""
     site = judged_parts(folder, RELEASE, RECIPE, workers)
     slvmeval("evaluate", RELEASE, "-e", MODEL, *site)
-    # the others see no frames, or no order of them
+    # the others see no frames, or not their order
     probed = [word for name in ("motion", "scenes", "sharpness", MODEL) for word in ("-e", name)]
     slvmeval("evaluate", RELEASE, *probed, "--probe", PROBES, *site)
     store = Store.open(folder / "store")
@@ -125,13 +124,13 @@ def footprint(store: Store, records: Iterable[PairRecord]) -> str:
 
 
 def reached(trials: Sequence[Trial]) -> float:
-    """Return how often the untouched side of pairs is preferred."""
+    """Return the share of pairs in which the untouched side is preferred."""
     points = pair_points(trials)
     return sum(points.values()) / len(points)
 
 
 def shares(damaged: Sequence[Trial], controls: Sequence[Trial]) -> str:
-    """Return a baseline's hits and false alarms; these are bold if they are not at chance."""
+    """Return a baseline's hits and false alarms, the latter in bold if not at chance."""
     hit, alarm = reached(damaged), reached(controls)
     alarms = f"{100 * alarm:.0f}"
     return f"{100 * hit:.0f} / {alarms if abs(alarm - 0.5) <= CHANCE else f'**{alarms}**'}"
@@ -268,7 +267,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "controls", help="films and store")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    parser.add_argument(
+        "--written", action="store_true", help="only write the page, from existing judgements"
+    )
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
     if not chosen.written:

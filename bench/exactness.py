@@ -1,4 +1,4 @@
-"""The figure of exactness: every frame against FFmpeg's own filters, and its choice against the command's."""
+"""The figure of exactness: every frame compared with FFmpeg's filters, and its choice with the command's."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from tests.tasks.media.corpus import CASES
 from tests.tasks.media.reference import Planes, filtered_frames, told_graph
 from tests.tasks.media.test_decode import REPAIRED_CLOCK, TURNED, command_choice, command_frames
 
-#: How near the time of a frame must be to that of the ffmpeg command's, seconds; its log has six digits.
+#: Maximum difference in seconds from a frame's time in the ffmpeg command; its log has six digits.
 _SAME_TIME_S = 0.002
 
 
 def _same_pixels(name: str, video: Path, sampler: FrameSampler) -> dict[int, bool]:
-    """Return by frame whether its planes are those of FFmpeg's filters in the same libswscale."""
+    """Return for each frame whether its planes equal those of FFmpeg's filters in the same libswscale."""
     width, height = sampler.size
     if name in REPAIRED_CLOCK:
-        # the command repairs the clock, which the bare filters do not: choose by it, scale by PyAV's
+        # unlike the bare filters, the command repairs the clock: use its choice, and PyAV's scaling
         expected = _scaled_command_frames(video, width, height)
     else:
         expected = filtered_frames(video, width, height, TURNED.get(name, []))
@@ -37,7 +37,7 @@ def _same_pixels(name: str, video: Path, sampler: FrameSampler) -> dict[int, boo
 
 
 def _scaled_command_frames(video: Path, width: int, height: int) -> dict[int, Planes]:
-    """Return the frames that the ffmpeg command chooses (4:2:0, not turned), scaled by PyAV's filters."""
+    """Return the frames that the ffmpeg command chooses (4:2:0, not rotated), scaled by PyAV's filters."""
     with av.open(str(video)) as container:
         image = next(container.decode(video=0))
     graph = told_graph(image, Fraction(1), [f"scale={width}:{height}:flags=lanczos", "format=yuv420p"])
@@ -54,7 +54,7 @@ def _scaled_command_frames(video: Path, width: int, height: int) -> dict[int, Pl
 
 
 def _same_choice(video: Path, sampler: FrameSampler) -> dict[int, bool]:
-    """Return by frame whether it is the image that the ffmpeg command chooses."""
+    """Return for each frame whether it is the image that the ffmpeg command chooses."""
     chosen = dict(command_choice("ffmpeg", video))
     decoded = {frame.index: frame.pts_s for frame in sampler}
     return {
@@ -66,7 +66,7 @@ def _same_choice(video: Path, sampler: FrameSampler) -> dict[int, bool]:
 
 
 def frames_exact(settings: Settings) -> BenchFigure:
-    """Share of the frames that are FFmpeg's own, over the two films and all files of the tests."""
+    """Share of frames that equal FFmpeg's, over the two films and all files of the tests."""
     equal = total = 0
     wrong: dict[str, list[int]] = {}
     modes: dict[str, int] = {"packet_plan": 0, "filter_graph": 0}

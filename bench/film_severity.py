@@ -1,4 +1,4 @@
-"""What evaluators that understand nothing make of damage to free film: ``python -m bench.film_severity``.
+"""How evaluators that understand nothing judge damage to free film: ``python -m bench.film_severity``.
 
 Builds every aspect of the recipe `cpu-approx` from two films at several severities, lets the trivial
 baselines and BRISQUE judge the pairs, and writes ``docs/results/``: a page, figures, every answer, and
@@ -34,7 +34,7 @@ from tasks.statistics.trials import Trial
 ROOT = Path(__file__).resolve().parents[1]
 EVALUATORS = ("duration", "size", "contrast", "sharpness", "motion", "scenes", "brisque", "coin")
 STRENGTHS = ("weak", "medium")
-#: The recipes ask for 30 s, which the second film does not have.
+#: The recipes require 30 s, more than the second film's length.
 MIN_DURATION_S = 5
 POINTS = {"right": 1.0, "tie": 0.5, "wrong": 0.0}
 
@@ -88,7 +88,7 @@ class Answer:
 
 
 def slvmeval(*arguments: str | Path) -> None:
-    """Run a command of the program; 3 says that something was set aside, which the page counts."""
+    """Run a command of the program; code 3 means that something was set aside, which the page counts."""
     # the console script's module, so that any checkout can be measured
     command = [sys.executable, "-m", "slvmeval", *map(str, arguments)]
     ended = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
@@ -157,13 +157,13 @@ def cells_of(answers: Sequence[Answer]) -> Cells:
 
 
 def share(answers: Sequence[Answer]) -> float | None:
-    """Return the share that is right, a tie half; None without an answer."""
+    """Return the share of right answers, ties counting half; None without an answer."""
     given = [POINTS[answer.outcome] for answer in answers if answer.outcome in POINTS]
     return sum(given) / len(given) if given else None
 
 
 def draw(film: Film, cells: Cells, target: Path) -> None:
-    """Draw a panel for each aspect: evaluators by severity, coloured by the share that is right."""
+    """Draw a panel for each aspect: evaluators by severity, coloured by the share of right answers."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -198,7 +198,7 @@ def draw(film: Film, cells: Cells, target: Path) -> None:
 
 
 def main_table(film: Film, cells: Cells) -> str:
-    """Return who distinguishes the two sides at the main point in every draw, by aspect."""
+    """Return the evaluators that distinguish the two sides at the main point in every draw, by aspect."""
     lines = ["| aspect | pairs | always right | always wrong | ties only |", "|---|---|---|---|---|"]
     for aspect in ASPECTS:
         main = {who: cells.get((aspect, str(film.main), who), []) for who in EVALUATORS if who != "coin"}
@@ -348,9 +348,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--workers", type=int, default=2)
     names = [film.name for film in FILMS]
-    parser.add_argument("--film", action="append", choices=names, help="all by default; may be repeated")
+    parser.add_argument("--film", action="append", choices=names, help="default: all; may be repeated")
     parser.add_argument("--draws", type=int, default=2, help="of each film")
-    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    parser.add_argument(
+        "--written", action="store_true", help="only write the page, from existing judgements"
+    )
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
     seeds = tuple(range(1, chosen.draws + 1))

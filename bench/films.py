@@ -31,7 +31,7 @@ _OTHER_CODECS = {
 }
 
 
-#: The installed ffmpeg command, or else the one of the development packages.
+#: The installed ffmpeg command, or else that of the development packages.
 FFMPEG = shutil.which("ffmpeg") or imageio_ffmpeg.get_ffmpeg_exe()
 
 
@@ -72,7 +72,7 @@ class Films:
         return cls(films[BUNNY], films[CITY], given.resolve(), work)
 
     def _made(self, name: str, *arguments: str | Path) -> Path:
-        """Return a file made by ffmpeg with these arguments, reusing an existing one."""
+        """Return a file created by ffmpeg with these arguments, reusing an existing one."""
         path = self.work / name
         if not path.is_file():
             draft = path.with_name(f"draft-{name}")
@@ -104,9 +104,9 @@ class Films:
         return self.in_a_row(once, times)
 
     def long_city(self) -> Path:
-        """Return the city film repeated eighty times, ten minutes of MPEG-2: 8 s would measure the start.
+        """Return the city film repeated eighty times, ten minutes of MPEG-2: 8 s would measure the start-up.
 
-        It is re-encoded, since its last group of pictures refers to a following one.
+        It is re-encoded, because its last group of pictures refers to a following one.
         """
         loop = ["-stream_loop", "79", "-i", self.city, "-map", "0:v", "-r", "25"]
         mpeg2 = ["-c:v", "mpeg2video", "-q:v", "4", "-g", "15", "-bf", "2"]

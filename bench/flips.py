@@ -1,9 +1,9 @@
-"""Flip single bits in a store: which does ``slvmeval verify --deep`` find, and what does a repair give?
+"""Flip single bits in a store: which does ``slvmeval verify --deep`` find, and are they repaired?
 
 ``python -m bench.flips --count N --seed S`` builds a store of small films once. In rounds it flips bits in
 many files of a copy, verifies, repairs and builds again, and prints a table. A flip counts as found if a
-problem names its file, as repaired if its artifact is there again with the checksum it had. Rounds are kept:
-``--resume`` continues.
+problem names its file, and as repaired if its artifact exists again with its original checksum. Rounds are
+stored: ``--resume`` continues.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tasks.captions.analyser import AnswerJournal
 
-#: A store has this number of films, and a round at most this number of flips.
+#: Number of films of a store, and maximum number of flips of a round.
 FILMS, FLIPS_A_ROUND = 40, 150
-#: Without these nothing else can be read, so each is flipped and verified alone; one a round.
+#: Without these files nothing else can be read, so each is flipped and verified alone, one per round.
 ALONE = ("store.json", "release manifest.json")
-#: Damage to input of people and model servers is found, and restored from a copy.
+#: Damage to input from people and model servers is found, and the file restored from a copy.
 NOT_MADE_BY_BUILDS = ("annotation", "partial", "store.json")
 
 
 def kind_of(path: str) -> str:
-    """Return the kind of a file by its path in the store; empty if it is not under a checksum.
+    """Return the kind of a file by its path in the store; empty if no checksum covers it.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Flips:
         self.videos, self.whole, self.store = (self.folder / name for name in ("videos", "whole", "store"))
 
     def slvmeval(self, *words: str | Path, expect: tuple[int, ...] = (0,)) -> str:
-        """Run a command on the copy; return what it prints.
+        """Run a command on the copy; return its output.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Flips:
             If it ends with another exit code than expected.
         """
         command = [*map(str, words), "--store", str(self.store)]
-        # in this process: to start another takes longer than most commands
+        # in this process: starting another takes longer than most commands
         with redirect_stdout(StringIO()) as said, redirect_stderr(said):
             code = slvmeval(command)
         if code not in expect:
@@ -88,7 +88,7 @@ class Flips:
         self.slvmeval("build", "--direct", "--quiet", *words, expect=(3,))
 
     def prepare(self) -> None:
-        """Make the store that is damaged later, once: all kinds of files of a build, and some rows."""
+        """Create, once, the store to be damaged: all kinds of files of a build, and some rows."""
         if (self.folder / "whole-is-complete").exists():
             return
         for path in (self.videos, self.whole, self.store):
@@ -127,7 +127,7 @@ class Flips:
     def drawn(self, number: int, count: int) -> list[dict[str, Any]]:
         """Draw the flips of a round: at most one per file and per artifact, so that none hides another.
 
-        Kinds come in turn, so that rare files are flipped as often as a round allows.
+        Kinds take turns, so that rare files are flipped as often as a round allows.
         """
         draw = keyed_rng("flips", self.seed, number)
         by_kind: dict[str, list[str]] = defaultdict(list)
@@ -152,7 +152,7 @@ class Flips:
         return flips
 
     def flip(self, name: str, bit: int) -> None:
-        """Flip one bit of a file of the copy, as a failing disk does: time stamps stay."""
+        """Flip one bit of a file of the copy, like a failing disk: time stamps do not change."""
         path = self.store / name
         state, raw = path.stat(), bytearray(path.read_bytes())
         raw[bit // 8] ^= 1 << bit % 8

@@ -1,6 +1,6 @@
-"""What the two sizes of U²-Net cut out of real film: ``python -m bench.foregrounds``.
+"""Foregrounds that the two sizes of U²-Net find in real film: ``python -m bench.foregrounds``.
 
-Takes the demonstration's film (``make demo``), a frame every ten seconds, and writes the page
+Uses a frame every ten seconds of the demonstration's film (``make demo``), and writes the page
 `docs/results/foregrounds.md` with its picture. Both networks run on the CPU, one after the other.
 """
 
@@ -24,14 +24,14 @@ from tasks.models.hub import ModelHub
 ROOT = Path(__file__).resolve().parents[1]
 SMALL, LARGE = "u2netp", "u2net"
 EVERY_S = 10
-#: From here on a pixel counts as foreground here; the operation blends by all values.
-LEAST = 128
+#: Minimum value at which a pixel counts as foreground here; the operation blends by all values.
+MIN_MASK = 128
 ROWS, WIDTH = 3, 240
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Both masks of a frame, (H, W) uint8, and the seconds that each took."""
+    """Both masks of a frame, (H, W) uint8, and the seconds for each."""
 
     second: int
     frame: NDArray[np.uint8]
@@ -43,14 +43,14 @@ class Compared:
     @property
     def overlap(self) -> float:
         """Intersection over union of the foregrounds; 1 where neither finds any."""
-        small, large = self.small >= LEAST, self.large >= LEAST
+        small, large = self.small >= MIN_MASK, self.large >= MIN_MASK
         union = np.count_nonzero(small | large)
         return float(np.count_nonzero(small & large) / union) if union else 1.0
 
     @property
     def differing(self) -> float:
-        """Share of pixels that only one of them takes for foreground."""
-        return float(np.mean((self.small >= LEAST) != (self.large >= LEAST)))
+        """Share of pixels that are foreground in only one of them."""
+        return float(np.mean((self.small >= MIN_MASK) != (self.large >= MIN_MASK)))
 
 
 def compare(store: Path, models: Path) -> list[Compared]:
@@ -96,12 +96,12 @@ def page(compared: list[Compared]) -> str:
             (words, *(f"{value(name):.2f}" for name in ("small", "large")))
             for words, value in {
                 "mean share of foreground": lambda name: np.mean(
-                    [np.mean(getattr(one, name) >= LEAST) for one in compared]
+                    [np.mean(getattr(one, name) >= MIN_MASK) for one in compared]
                 ),
                 "share of frames without foreground (under 1 % of the pixels)": lambda name: np.mean(
-                    [np.mean(getattr(one, name) >= LEAST) < 0.01 for one in compared]
+                    [np.mean(getattr(one, name) >= MIN_MASK) < 0.01 for one in compared]
                 ),
-                "CPU seconds a frame": lambda name: np.median(
+                "CPU seconds per frame": lambda name: np.median(
                     [getattr(one, f"{name}_s") for one in compared]
                 ),
             }.items()
@@ -109,7 +109,9 @@ def page(compared: list[Compared]) -> str:
     ]
     low, middle, high = np.quantile(overlaps, (0.25, 0.5, 0.75))
     clear = [
-        one.overlap for one in compared if min(np.mean(one.small >= LEAST), np.mean(one.large >= LEAST)) > 0.1
+        one.overlap
+        for one in compared
+        if min(np.mean(one.small >= MIN_MASK), np.mean(one.large >= MIN_MASK)) > 0.1
     ]
     differing = 100 * np.mean([one.differing for one in compared])
     return _PAGE.format(

@@ -1,8 +1,8 @@
-"""Grow the number of sources: what each command costs, and how its cost grows.
+"""The cost of each command, and its growth with the number of sources.
 
 ``python -m bench.growth`` builds releases of small videos, one store for each size, runs every command on
-them, and prints a table. ``--sizes 100 1000 4000`` gives the sizes, ``--folder DIR`` the place of videos,
-stores and measurements. A measured step is kept there as JSON and not measured again.
+them, and prints a table. ``--sizes 100 1000 4000`` sets the sizes, ``--folder DIR`` the folder of videos,
+stores and measurements. A measured step is stored there as JSON and not measured again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STEPS = (
 
 
 def growth_recipe() -> Recipe:
-    """Return a recipe of three aspects without models, which takes every source."""
+    """Return a recipe of three aspects without models, which accepts every source."""
     base = BUILT_IN["cpu-approx"]
     return base.model_copy(
         update={
@@ -66,8 +66,8 @@ def growth_recipe() -> Recipe:
 
 
 def add_film(base: bytes, folder: Path, number: int) -> None:
-    """Write a film with captions: the same pictures as all others, another content and other captions."""
-    # a box that players skip
+    """Write a film with captions: the same frames as all others, but a different file and captions."""
+    # a box that players ignore
     text = f"film {number}".encode()
     box = struct.pack(">I4s", 8 + len(text), b"free") + text
     (folder / f"film{number:05}.mp4").write_bytes(base + box)
@@ -79,7 +79,7 @@ def add_film(base: bytes, folder: Path, number: int) -> None:
 
 
 def base_film(folder: Path) -> bytes:
-    """Return a film of 14 s and 64×36 pixels, made once."""
+    """Return a film of 14 s and 64×36 pixels, created once."""
     path = folder / "film.mp4"
     if not path.is_file():
         picture = f"testsrc2=size=64x36:rate=5:duration={CLIPS}"
@@ -146,7 +146,7 @@ def _lay_out(folder: Path, videos: Path, base: bytes, sources: int) -> None:
     for number in range(sources):
         add_film(base, videos, number)
     for film in videos.glob("*.mp4"):
-        # checksums of files that changed just now are not kept
+        # checksums of files that have just changed are not cached
         os.utime(film, (1_700_000_000, 1_700_000_000))
     (folder / "recipe.json").write_text(growth_recipe().model_dump_json(), encoding="utf-8")
 
@@ -182,7 +182,7 @@ def table(sizes: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure the sizes that are not measured yet, and print the table."""
+    """Measure the missing sizes, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "growth")

@@ -1,4 +1,4 @@
-"""What `bench.beside_harnesses` runs in inspect_ai's environment: ``PYTHON inspect_side.py FILE URL N``."""
+"""Run by `bench.beside_harnesses` in inspect_ai's environment: ``PYTHON inspect_side.py FILE URL N``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inspect_ai.solver import generate
 
 
 def main(file: Path, url: str, connections: int) -> None:
-    """Put each line's texts and images to the server, and keep the answers as inspect_ai does."""
+    """Send each line's texts and images to the server, and store the answers as inspect_ai does."""
     samples = []
     for line in file.read_text(encoding="utf-8").splitlines():
         parts = [

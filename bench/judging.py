@@ -1,8 +1,8 @@
-"""Judgements a second of a VLM judge: ``python -m bench.judging``.
+"""Judgements per second of a VLM judge: ``python -m bench.judging``.
 
-The server answers each request after 50 ms, with 32 requests in flight. The videos are stored ones of 60
-frames and 12 scenes each, 512×288; every pair is judged in both orders. ``again`` repeats the same pairs with
-scenes and images cached.
+The server answers each request after 50 ms, with 32 requests in flight. The videos are stored, with 60
+frames and 12 scenes each, 512×288; every pair is judged in both orders. ``again`` repeats the same pairs
+with scenes and images cached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROMPT = "A man in a blue coat walks behind a red ball that rolls across the mea
 
 
 class Kept(FrameList):
-    """Frames whose identity is known without reading them, as a store's are."""
+    """Frames with an identity known without reading them, as in a store."""
 
     def __init__(self, number: int, pair: int) -> None:
         rng = np.random.default_rng(number)

@@ -1,9 +1,9 @@
-"""Kill builds at random moments and compare what they end with: ``python -m bench.kills --count N``.
+"""Kill builds at random moments and compare the results: ``python -m bench.kills --count N``.
 
 A build of small films in plain processes, or with ``--prefect`` by the flow on an embedded server and a local
-cluster, is killed with SIGKILL at a random moment and started again in the same store, five times; then it
-may end. Either the main process alone is killed, or all processes at once. The store is then compared with
-one whose build was left alone. The outcome of each store is kept: ``--resume`` continues.
+cluster, is killed with SIGKILL at a random moment and restarted in the same store, five times; then it may
+finish. Either only the main process is killed, or all processes at once. The store is then compared with
+that of an undisturbed build. The outcome of each store is recorded: ``--resume`` continues.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from storage_schemas.rng import keyed_rng
 from storage_schemas.store import Store
 
 FILMS, KILLS_A_STORE = 12, 5
-#: Time for the processes of a killed build to end by themselves, seconds.
+#: Time for the processes of a killed build to end by themselves, in seconds.
 GONE_S = 60.0
-#: Names a campaign's processes, in their environment.
+#: Identifies a campaign's processes, in their environment.
 _MARK = "SLVMEVAL_BENCH_KILLS"
 
 
 class Kills:
-    """Stores whose builds are killed, in a folder; each has a record."""
+    """Stores in a folder whose builds are killed; each has a record."""
 
     def __init__(self, folder: Path, seed: int, prefect: bool) -> None:
         self.folder, self.seed, self.prefect = folder.resolve(), seed, prefect
@@ -78,7 +78,7 @@ class Kills:
         (self.folder / f"seconds-{self.way}").write_text(str(time.monotonic() - began))
 
     def processes(self) -> Iterator[psutil.Process]:
-        """Yield what still runs of the campaign's builds."""
+        """Yield the processes of the campaign's builds that are still running."""
         for process in psutil.process_iter():
             try:
                 if process.environ().get(_MARK) == self.records.name and process.status() != "zombie":
@@ -87,7 +87,7 @@ class Kills:
                 continue
 
     def run_store(self, number: int) -> dict[str, Any]:
-        """Kill the builds of one store, let one end, and return what is wrong."""
+        """Kill the builds of one store, let the last one finish, and return what is wrong."""
         shutil.rmtree(self.store, ignore_errors=True)
         draw = keyed_rng("kills", self.way, self.seed, number)
         seconds = float((self.folder / f"seconds-{self.way}").read_text())
@@ -97,7 +97,7 @@ class Kills:
             alone = bool(draw.integers(2))
             try:
                 build.wait(float(draw.uniform(0, seconds)))
-                break  # nothing is left to do, so no moment is
+                break  # nothing is left to do, so there is no moment left to kill at
             except subprocess.TimeoutExpired:
                 os.kill(build.pid, signal.SIGKILL) if alone else os.killpg(build.pid, signal.SIGKILL)
             build.wait()
@@ -113,7 +113,7 @@ class Kills:
         for path in self.store.rglob("*"):
             os.utime(path, (time.time() - OLD_S,) * 2, follow_symlinks=False)
         clear_staging(store)
-        # it looks at the time of the last change too, which cannot be set
+        # it also checks the time of the last change, which cannot be set
         with patch.object(leftovers, "LEFT_AFTER_S", -1.0):
             leftovers.clear_cache(store)
         differing = [name for name in kept.keys() & made.keys() if kept[name] != made[name]]
@@ -146,12 +146,12 @@ class Kills:
 
 
 def main() -> None:
-    """Kill, and print how many stores had what."""
+    """Kill, and print the number of stores with each problem."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=250)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--prefect", action="store_true", help="build by the flow, not in plain processes")
-    parser.add_argument("--resume", action="store_true", help="keep what is recorded with this seed")
+    parser.add_argument("--resume", action="store_true", help="keep the records of this seed")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "kills")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)

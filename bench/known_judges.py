@@ -1,7 +1,7 @@
 """Simulated judges of four known kinds, whose answers on a release's pairs are rows like any other's.
 
-`sees` prefers the untouched side of damage, the weaker the less often, and throws a coin where no side is
-better; `edits` prefers the untouched side of anything that was edited; `first` prefers what it is shown
+`sees` prefers the untouched side of damage, less often if it is weaker, and flips a coin if neither side is
+better; `edits` prefers the untouched side of anything that was edited; `first` prefers the video shown
 first; `length` prefers the longer video. The first two make mistakes, keyed by the pair and the order.
 """
 
@@ -20,9 +20,9 @@ from tasks.pairs.strength_number import strength_number
 from tasks.statistics.trials import BOTH_ORDERS
 
 Prefers = Callable[[PairRecord, Order], Preferred]
-#: Share of mistakes of the judges that see something.
+#: Error rate of the judges that see something.
 MISTAKES = 0.1
-#: The strength that `sees` sees half of the time, and the doublings of a standard deviation around it.
+#: The strength that `sees` detects half of the time, and a standard deviation around it in doublings.
 THRESHOLD, SPREAD = 0.2, 0.4
 
 
@@ -35,7 +35,7 @@ def _untouched(record: PairRecord, order: Order, share: float, purpose: str) -> 
 
 
 def sees(record: PairRecord, order: Order) -> Preferred:
-    """See damage, the weaker the less often."""
+    """See damage, less often if it is weaker."""
     strength = strength_number(record) or 1.0
     seen = 0.0 if record.control else float(ndtr(math.log2(strength / THRESHOLD) / SPREAD))
     return _untouched(record, order, 0.5 + (0.5 - MISTAKES) * seen, "sees")
@@ -52,14 +52,14 @@ def prefers_first(record: PairRecord, order: Order) -> Preferred:
 
 
 def reads_length(record: PairRecord, order: Order) -> Preferred:
-    """Prefer the longer video; throw a coin between equally long ones."""
+    """Prefer the longer video; flip a coin if both are equally long."""
     if record.low_frames != record.high_frames:
         return "high" if record.low_frames < record.high_frames else "low"
     return _untouched(record, order, 0.5, "length")
 
 
 def overlooks(record: PairRecord, order: Order) -> Preferred:
-    """See damage the less, the longer the video around it."""
+    """See damage less often the longer the video around it is."""
     damaged = sum(end - start for start, end in record.high_intervals) * record.fps / record.high_frames
     seen = _drawn(record, order, min(0.9, damaged**0.5), "overlooks")
     return "high" if seen else _untouched(record, order, 0.5, "overlooked")

@@ -1,6 +1,6 @@
-"""Simulate a first build of many sources on many workers: how busy they are, and how many tasks there are.
+"""Simulate a first build of many sources on many workers: how busy they are, and the number of tasks.
 
-The build's own code makes the items and queues them (``Build``, ``flows.stages``, ``flows.batches``). Only
+The build's own code forms the items and queues them (``Build``, ``flows.stages``, ``flows.batches``). Only
 the workers and their clock are simulated. ``python -m bench.large_cluster`` prints a line of JSON.
 """
 
@@ -32,11 +32,11 @@ from storage_schemas.store import Store
 from tasks.pairs.stages import StageResult, degrade_stage, ingest_stage, inspect_stage, verify_stage
 from tasks.recipe import BUILT_IN
 
-#: Lengths are log-normal, 95 of 100 drawn between these and none beyond, seconds.
+#: Lengths in seconds are log-normal, with 95 of 100 drawn between these, and none beyond.
 MIN_S, MAX_S = 600.0, 10_800.0
-#: Spread of how fast sources are, beyond what the estimate knows: codecs, pictures, nodes (log-normal).
+#: Spread of the speeds of sources, beyond the estimate's knowledge: codecs, pictures, nodes (log-normal).
 SPREAD = 0.1
-#: Pairs a source, and new frames a pair.
+#: Pairs per source, and new frames per pair.
 PAIRS, FRAMES = 3, 50
 
 _STAGE_OF: dict[Callable[..., StageResult], str] = {
@@ -48,12 +48,12 @@ _STAGE_OF: dict[Callable[..., StageResult], str] = {
 
 
 class SimulatedWorkers(Executor):
-    """Workers of one pool on a clock of their own."""
+    """Workers of one pool, on a simulated clock."""
 
     def __init__(self, limits: WorkerLimits, seconds: Callable[[str, str], float]) -> None:
         self.workers, self._limits, self._seconds = limits.workers, limits, seconds
         self.now, self.tasks, self.longest_s = 0.0, 0, 0.0
-        #: Times at which items begin and end, with the number of those that run from then on.
+        #: Times at which items begin and end, with the number of items running from then on.
         self.running: list[tuple[float, int]] = [(0.0, 0)]
         self._ends: list[tuple[float, int, Handle]] = []
 
@@ -62,7 +62,7 @@ class SimulatedWorkers(Executor):
         return self._limits
 
     def room(self, pool: str, wanted: int) -> int:
-        """Return the number of workers, all of which are up."""
+        """Return the number of workers, all of which are running."""
         return self.workers
 
     def submit(self, name: str, pool: str, function: Callable[..., Any], *arguments: Any) -> Handle:
@@ -85,7 +85,7 @@ class SimulatedWorkers(Executor):
         return handle
 
     def wait_any(self, handles: Iterable[Handle], timeout_s: float | None = None) -> set[Handle]:
-        """Let time pass until the next item ends."""
+        """Advance the clock to the end of the next item."""
         self.now, _, handle = heapq.heappop(self._ends)
         self.running.append((self.now, len(self._ends)))
         return {handle}
@@ -97,7 +97,7 @@ class SimulatedWorkers(Executor):
 
 @dataclass
 class Simulated:
-    """What a simulated build was like.
+    """Results of a simulated build.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ class Simulated:
     hours
         Hours from the first item to the last one's end.
     ideal_hours
-        The same if all workers were busy all the time.
+        The same if all workers were always busy.
     least_busy
-        Smallest share of the workers that was busy at any time while the pairs were made, until nine tenths
-        of that work were done.
+        Smallest share of busy workers at any time while pairs were built, until nine tenths of that work
+        were done.
     busy
-        Mean share of the workers that was busy until nine tenths of all work were done, inspection included.
+        Mean share of busy workers until nine tenths of all work were done, including inspection.
     """
 
     tasks: int
@@ -126,7 +126,7 @@ class Simulated:
 
 @dataclass
 class Site:
-    """A simulated site: its workers, and how much slower it is than the estimate of the program."""
+    """A simulated site: its workers, and how much slower it is than the program's estimate."""
 
     workers: int = 1600
     longest_item: str = "00:45:00"
@@ -189,7 +189,7 @@ def _report(source: Source, aspects: Iterable[str] = ()) -> SourceReport:
 
 
 def simulate(site: Site) -> Simulated:
-    """Inspect all sources of a site, then make three pairs of each."""
+    """Inspect all sources of a site, then build three pairs of each."""
     recipe = BUILT_IN["cpu-approx"]
     aspects = tuple(recipe.aspects)[:PAIRS]
     workers = SimulatedWorkers(WorkerLimits(site.workers, seconds_of(site.longest_item)), site.seconds)
@@ -218,7 +218,7 @@ def simulate(site: Site) -> Simulated:
 
 
 def _until(running: list[tuple[float, int]], share: float, workers: int) -> tuple[float, float, float]:
-    """Return the least share of busy workers, the work and the mean share until that part of it is done."""
+    """Return the minimum share of busy workers, the work, and the mean share until that part is done."""
     spans = [(end - begin, number) for (begin, number), (end, _) in pairwise(running) if end > begin]
     whole = sum(length * number for length, number in spans)
     done, passed, least = 0.0, 0.0, workers

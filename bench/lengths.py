@@ -1,8 +1,8 @@
 """Accuracy by length and position around the same damage: ``python -m bench.lengths``.
 
 Builds excerpts of several lengths and positions from parts of the demonstration's film, lets the trivial
-baselines and simulated judges judge them, and writes ``docs/results/lengths.md`` with its figure. What was
-built and judged is kept: an interrupted run continues.
+baselines and simulated judges judge them, and writes ``docs/results/lengths.md`` with its figure. Builds and
+judgements are kept: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def baseline_rows(table: Table) -> Iterator[str]:
 def page(gathered: JudgedRelease, records: Sequence[PairRecord]) -> str:
     """Return the page."""
     curve, change = length_tables(gathered)
-    # of the other positions, the changes say enough
+    # for the other positions, the changes are enough
     own = tuple(row for row in _of_judges(curve) if row["position"] == "own")
     tables = [
         replace(curve, rows=own, columns=_without(curve, "aspect", "sources", "position"), note=""),
@@ -145,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "lengths", help="films and store")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    parser.add_argument(
+        "--written", action="store_true", help="only write the page, from existing judgements"
+    )
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
     if not chosen.written:

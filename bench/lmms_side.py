@@ -1,4 +1,4 @@
-"""What `bench.beside_harnesses` runs in lmms-eval's environment: ``PYTHON lmms_side.py FILE URL N``."""
+"""Run by `bench.beside_harnesses` in lmms-eval's environment: ``PYTHON lmms_side.py FILE URL N``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from PIL import Image
 
 
 def message(line: str) -> list[dict[str, Any]]:
-    """Return a line's texts and images as lmms-eval takes them."""
+    """Return a line's texts and images in lmms-eval's format."""
     content: list[dict[str, Any]] = []
     for part in json.loads(line):
         if part["type"] == "text":
@@ -28,8 +28,8 @@ def message(line: str) -> list[dict[str, Any]]:
 
 
 def main(file: Path, url: str, connections: int) -> None:
-    """Put each line's texts and images to the server."""
-    # it takes pictures and encodes them; in the form that the other sides send
+    """Send each line's texts and images to the server."""
+    # it takes pictures and encodes them itself, in the format that the other sides send
     os.environ |= {"LMMS_IMAGE_ENCODE_FORMAT": "JPEG", "LMMS_IMAGE_JPEG_QUALITY": "90"}
     lines = file.read_text(encoding="utf-8").splitlines()
     model = OpenAICompatible(

@@ -35,7 +35,7 @@ class ProcessUsage:
     peak_mb
         Largest resident set of the process itself or of one of its children, 10⁶ bytes.
     output
-        The process's own report: the last line of its standard output, if that is JSON.
+        The process's report: the last line of its standard output, if that is JSON.
     """
 
     cpu_s: float
@@ -82,7 +82,7 @@ def run(command: Sequence[str | Path], environment: dict[str, str] | None = None
 
 
 def child(*arguments: str | Path, environment: dict[str, str] | None = None) -> ProcessUsage:
-    """Run one piece of work of :mod:`bench.child` in its own process."""
+    """Run one piece of work of :mod:`bench.child` in a separate process."""
     return run([sys.executable, "-m", "bench.child", *arguments], environment)
 
 

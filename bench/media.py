@@ -1,4 +1,4 @@
-"""Figures of ingest: CPU against the ffmpeg command, and memory."""
+"""Figures of ingest: CPU compared with the ffmpeg command, and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tasks.media.packet_plan import Unsafe, probe_and_plan
 
 
 def sampled_by_ffmpeg(video: Path) -> ProcessUsage:
-    """Sample and scale a film as ingest does, by the ffmpeg command, which throws the frames away."""
+    """Sample and scale a film as ingest does, with the ffmpeg command, which discards the frames."""
     width, height = FrameSampler(video).size
     chain = f"fps=1,scale={width}:{height}:flags=lanczos,format=yuv420p"
     command = ["ffmpeg", "-nostdin", "-v", "error", "-i", video, "-an", "-sn", "-vf", chain]
@@ -25,7 +25,7 @@ def sampled_by_ffmpeg(video: Path) -> ProcessUsage:
 
 
 def ingested(settings: Settings, video: Path, threads: int = 1) -> ProcessUsage:
-    """Ingest a film into a new store; its checksum is known, as it is to a build from its catalogue."""
+    """Ingest a film into a new store; its checksum is known, as in a build, from the catalogue."""
     with settings.scratch() as folder:
         return child("ingest", video, folder / "store", digest_file(video), str(threads))
 
@@ -52,7 +52,7 @@ _COMMAND = "ffmpeg -i FILE -an -sn -vf fps=1,scale=W:H:flags=lanczos,format=yuv4
 
 
 def ingest_over_ffmpeg(settings: Settings) -> BenchFigure:
-    """CPU of ingest over that of the ffmpeg command, H.264 with closed groups."""
+    """CPU of ingest, divided by that of the ffmpeg command, for H.264 with closed groups."""
     video = settings.films.bunny
     compared, details = _ingest_over_ffmpeg(settings, video, "packet_plan", settings.times(5))
     return BenchFigure(
@@ -87,7 +87,7 @@ def ingest_codec_over_ffmpeg(settings: Settings, codec: str) -> BenchFigure:
 
 
 def ingest_fallback_over_ffmpeg(settings: Settings) -> BenchFigure:
-    """The same for files of which everything has to be decoded; the worse of two."""
+    """The same for files that must be decoded completely; the worse of two."""
     films = {
         "Big Buck Bunny coded again with open groups": settings.films.open_gop(),
         "the city film (MPEG-2) 80 times in a row": settings.films.long_city(),
@@ -109,14 +109,14 @@ def ingest_fallback_over_ffmpeg(settings: Settings) -> BenchFigure:
 
 
 def memory_3h_over_10min(settings: Settings) -> BenchFigure:
-    """Peak memory of ingest: three hours over ten minutes."""
+    """Peak memory of ingest: three hours compared with ten minutes."""
     films = settings.films
     what = "the film 18 times in a row (3 h) over it once"
     return _memory(settings, films.three_hours(), films.bunny, what)
 
 
 def memory_3h_of_codec(settings: Settings, codec: str) -> BenchFigure:
-    """The same in another codec, of three hours over nine minutes of small pictures."""
+    """The same in another codec: three hours compared with nine minutes of small pictures."""
     films = settings.films
     what = "three minutes of the film 60 times in a row (3 h) over three times, at 320×180"
     return _memory(settings, films.small(codec, 60), films.small(codec, 3), what)
@@ -143,7 +143,7 @@ def _memory(settings: Settings, long: Path, short: Path, what: str) -> BenchFigu
 
 
 def two_threads_over_one(settings: Settings) -> BenchFigure:
-    """Wall time of ingest of an hour with two threads that decode over that with one."""
+    """Wall time of ingesting an hour with two decoding threads, divided by that with one."""
     video = settings.films.repeated(6)
     compared = compare(
         lambda: ingested(settings, video, threads=2),

@@ -1,4 +1,4 @@
-"""The figures of orchestration: the flow over the same work called directly."""
+"""The figures of orchestration: the flow compared with the same work called directly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STARTS = tuple(float(start) for start in range(0, 176, 25))
 
 
 def orchestrated_over_direct(settings: Settings) -> BenchFigure:
-    """Wall time of the flow over that of plain processes: eight sources, from first stage to release."""
+    """Wall time of the flow, divided by plain processes': eight sources, from first stage to release."""
     folder = settings.films.parts("eight", STARTS, SECONDS)
 
     def built(way: str) -> ProcessUsage:
@@ -57,7 +57,7 @@ def orchestrated_over_direct(settings: Settings) -> BenchFigure:
 
 
 def overhead_growth(settings: Settings) -> BenchFigure:
-    """Overhead of a task in the flow, with 10,000 sources over that with 100."""
+    """Overhead per task in the flow, with 10,000 sources compared with 100."""
     sizes: dict[int, dict[str, Any]] = {}
     for sources in SIMULATED:
         with settings.scratch() as scratch:

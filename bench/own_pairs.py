@@ -1,9 +1,9 @@
-"""2,000 own pairs through a video judge, live and in a batch, and their report.
+"""2,000 own pairs judged by a video judge, live and in a batch, and their report.
 
 ``python -m bench.own_pairs``. The pairs are drawn from 40 films of 256×144, 8 frames a second and 6 s, each
 with a prompt and an aspect. Each is judged in both orders by one worker process against servers of this
-process, which answer at once. CPU is that of the commands with their workers; memory is the resident set of
-the largest process that a command started, its worker.
+process, which answer at once. CPU includes the commands' workers; memory is the resident set of the largest
+process started by a command, its worker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.tiny_models.provider_server import KEY, Said
 from tests.tiny_models.serving import Handler, Serving, completion
 
 PAIRS, FILMS = int(os.environ.get("PAIRS", "2000")), 40
-#: Requests after which the memory has to be flat.
+#: Requests after which memory must stay constant.
 FIRST = 1000
 
 
@@ -53,14 +53,14 @@ class _Answers(Handler):
 
 
 def said(key: object) -> str:
-    """Return an answer that depends on a request alone."""
+    """Return an answer that depends only on the request."""
     first = keyed_rng("answer", str(key)).random() < 0.5
     return json.dumps({"better": "first" if first else "second"})
 
 
 @dataclass
 class Live(Serving):
-    """Answers chats, and keeps nothing of them."""
+    """Answers chats without storing them."""
 
     handler: ClassVar[type[Handler]] = _Answers
     asked: int = 0
@@ -77,12 +77,12 @@ class Ran:
 
 
 def run(words: list[str], asked: Callable[[], int] = lambda: 0, codes: tuple[int, ...] = (0,)) -> Ran:
-    """Run a command, and look at its processes once a second.
+    """Run a command, checking its processes once per second.
 
     Raises
     ------
     RuntimeError
-        If it ends with another code, or prints a traceback.
+        If it ends with an unexpected code, or prints a traceback.
     """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     command = [sys.executable, "-m", "slvmeval", *words]
@@ -117,7 +117,7 @@ def _largest_mb(pid: int) -> float:
 
 
 def make_pairs(folder: Path) -> Path:
-    """Write films, and a file of pairs of them."""
+    """Write films, and a pairs file for them."""
     ffmpeg = get_ffmpeg_exe()
     for number in range(FILMS):
         short_film(ffmpeg, folder / f"{number}.mp4", 6, hue=9 * number, size="256x144")
@@ -139,14 +139,14 @@ def make_pairs(folder: Path) -> Path:
 
 
 def steady(samples: list[tuple[int, float]]) -> dict[str, float]:
-    """Return the memory after the first thousand requests, the most after that, and how much more it is."""
+    """Return the memory after the first thousand requests, the later maximum, and the difference."""
     after = [mb for asked, mb in samples if asked >= FIRST]
     growth = round(max(after) / after[0] - 1, 3) if after and after[0] else 0.0
     return {"rss_mb_after_first": round(after[0]), "rss_mb_most": round(max(after)), "growth": growth}
 
 
 def live_figures(words: list[str], live: Live) -> dict[str, Any]:
-    """Return what a command took that asked for all pairs, and its worker's memory."""
+    """Return the usage of a command that asked about all pairs, and its worker's memory."""
     ran = run(words, lambda: live.asked)
     assert live.asked == 2 * PAIRS, live.asked
     return {

@@ -1,7 +1,7 @@
 """A baseline script that makes the same seven videos with ffmpeg and OpenCV, one after the other.
 
 ``python -m bench.plain_script VIDEO EDITS.json FOLDER``: for each aspect decode the film at 1 frame a
-second and 512 px, change the frames that the edits name, and encode the whole again.
+second and 512 px, change the frames that the edits name, and re-encode everything.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def changed_frames(aspect: str, style: str, frames: list[Image]) -> list[Image]:
 
 
 def main(video: str, edits_file: str, folder: str) -> None:
-    """Make one video per aspect."""
+    """Create one video per aspect."""
     cv2.setNumThreads(1)
     edits = json.loads(Path(edits_file).read_text(encoding="utf-8"))
     width, height = edits["size"]

@@ -1,9 +1,10 @@
-"""What a provider's cache saves by the layout of requests: ``python -m bench.prefix_caching``.
+"""Savings of providers' caches by the layout of requests: ``python -m bench.prefix_caching``.
 
 A source of 60 frames of 512×288 is judged in ten aspects, in both orders, against the stand-in server, which
 counts tokens of shared beginnings by each provider's rules. In a release each aspect has its own low-quality
-video, whose frames before the damage (at a third) are those of the other one; your own pairs may be the
-same two videos for all aspects. Prices are the list's for the models below. ``expected`` is a dry run's.
+video, with the same frames as the other video before the damage (at a third); your own pairs may be the same
+two videos for all aspects. Prices are those of the price list for the models below. ``expected`` is the dry
+run's estimate.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ JUDGE = "vlm-video?vlm=mine&model={}&server=s&frames=all&layout={}"
 
 
 def cost(provider: ProviderName, same: bool, layout: str) -> dict[str, Any]:
-    """Return the share of cached tokens and the dollars of a source."""
+    """Return the share of cached tokens and the dollars per source."""
     prices = load_prices()
     pairs = OneSource(frames=60, same=same, damaged_from=1 / 3)
     with standing_in() as server, TemporaryDirectory() as folder:

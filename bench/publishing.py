@@ -1,4 +1,4 @@
-"""Figures of materialising: what a low-quality video costs once its source is encoded."""
+"""Figures of materialising: the cost of a low-quality video once its source is encoded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDER = ("comprehensiveness", "temporal_flow")
 
 
 def _over_encoding_whole(settings: Settings, release: Release, records: list[PairRecord]) -> BenchFigure:
-    """Compare by the CPU of the work alone: starting Python takes longer than copying packets."""
+    """Compare only the CPU of the work: starting Python takes longer than copying packets."""
     store = release.store.root
     runs: list[dict[str, Any]] = []
     aspects: dict[str, float] = {}
@@ -51,13 +51,13 @@ def _over_encoding_whole(settings: Settings, release: Release, records: list[Pai
 
 
 def materialise_pixels(settings: Settings) -> BenchFigure:
-    """CPU of materialising pairs with new pixels over encoding whole videos."""
+    """CPU of materialising pairs with new pixels, compared with encoding whole videos."""
     release = seven_release(settings)
     return _over_encoding_whole(settings, release, pixel_pairs(release))
 
 
 def materialise_order(settings: Settings) -> BenchFigure:
-    """CPU of materialising pairs in another order over encoding whole videos."""
+    """CPU of materialising pairs in another order, compared with encoding whole videos."""
     release = seven_release(settings)
     return _over_encoding_whole(
         settings, release, [record for record in release.pairs() if record.aspect in ORDER]

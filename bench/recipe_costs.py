@@ -1,9 +1,9 @@
-"""What an hour of film costs in CPU and bytes, by aspect: ``python -m bench.recipe_costs``.
+"""Cost of an hour of film in CPU and bytes, by aspect: ``python -m bench.recipe_costs``.
 
-Each aspect of the recipe `cpu-approx` is built alone, by the command that users run, into a store that has
-the frames and the analysis already. The cost of an aspect is the CPU of that command less the CPU of the
-command that makes a pair without new pixels. From these follow the costs of a release of the paper's size.
-Writes ``docs/results/costs.md``.
+Each aspect of the recipe `cpu-approx` is built alone, by the command that users run, into a store that
+already has the frames and the analysis. The cost of an aspect is the CPU of that command minus that of the
+command for a pair without new pixels. The costs of a release of the paper's size follow from these. Writes
+``docs/results/costs.md``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tasks.recipe import load_recipe
 
 FILM_S = 596.458
 
-#: The paper: initial samples of each aspect, videos, their mean seconds; frames of five clips of ten seconds.
+#: The paper: initial samples per aspect, videos, their mean seconds; frames of five clips of ten seconds.
 PAPER_PAIRS = {
     "aesthetics": 446,
     "technical_quality": 446,
@@ -44,8 +44,8 @@ PAPER_PAIRS = {
     "dynamics_degree": 444,
     "color": 327,
 }
-#: Two aspects without new pixels: one is built with the film, one when the film exists. The second is what
-#: it costs to start the program, draw, write and verify a pair.
+#: Two aspects without new pixels: one is built with the film, one when the film exists. The second measures
+#: starting the program, and drawing, writing and verifying a pair.
 WITH_FILM, WITHOUT_PIXELS = "comprehensiveness", "temporal_flow"
 PAPER_SOURCES, PAPER_SECONDS, PAPER_FRAMES = 1461, 1141, 50
 
@@ -72,7 +72,7 @@ class Costs:
 
 
 def hour_folder(films: Films, times: int) -> Path:
-    """Return a folder of sources with the film several times in a row, not encoded again."""
+    """Return a folder of sources with the film several times in a row, without re-encoding."""
     folder = films.folder("hour")
     shutil.copyfile(films.repeated(times), folder / "hour.mp4")
     lines = [json.loads(line) for line in read_captions("big_buck_bunny.jsonl").splitlines()]
@@ -86,7 +86,7 @@ def hour_folder(films: Films, times: int) -> Path:
 
 
 def build(films: Films, sources: Path, store: Path, aspect: str) -> ProcessUsage:
-    """Build one aspect as a release of its own."""
+    """Build one aspect as a separate release."""
     recipe = store.parent / f"{aspect}.json"
     chosen = load_recipe("cpu-approx").aspects[aspect].model_dump(mode="json")
     fields = {"base": "cpu-approx", "name": aspect, "aspects": {aspect: chosen}}
@@ -206,9 +206,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.recipe_costs", description=__doc__)
     parser.add_argument("--films", type=Path, help="folder with the films and u2netp.onnx")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "costs", help="working folder")
-    parser.add_argument("--times", type=int, default=6, help="of the film in a row; 6 make an hour")
+    parser.add_argument("--times", type=int, default=6, help="repetitions of the film; 6 make an hour")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
-    parser.add_argument("--written", action="store_true", help="only write, from what was measured")
+    parser.add_argument(
+        "--written", action="store_true", help="only write the page, from existing measurements"
+    )
     chosen = parser.parse_args(arguments)
     folder = chosen.folder.resolve()
     chosen.out.mkdir(parents=True, exist_ok=True)

@@ -48,13 +48,13 @@ class BenchFigure:
     unit
         Unit of numerator and denominator.
     what
-        Numerator and denominator in words, with the command.
+        Description of numerator and denominator, with the command.
     files
-        The video files it was measured on.
+        The measured video files.
     details
         Further values.
     runs
-        Every single run.
+        The individual runs.
     """
 
     ratio: float

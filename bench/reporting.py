@@ -1,8 +1,8 @@
-"""Grow the number of judgements: what a report costs, and how large its pages are.
+"""The cost of a report, and the size of its pages, by the number of judgements.
 
 ``python -m bench.reporting --judgements 1000 10000 40000 --folder DIR`` writes releases without pixels and
-answers of twelve made-up evaluators, four of them judges asked in both orders, runs ``slvmeval report`` on
-them, and prints a table. A measured size is kept in the folder as JSON and not measured again.
+answers of twelve simulated evaluators, four of them judges asked in both orders, runs ``slvmeval report`` on
+them, and prints a table. A measured size is stored in the folder as JSON and not measured again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def rows(records: list[PairRecord]) -> Iterator[Judgement]:
 
 
 def measure(judgements: int, folder: Path) -> dict[str, Any]:
-    """Report on that number of judgements; return time, memory, files and the largest page."""
+    """Report on this number of judgements; return time, memory, files and the largest page."""
     kept = folder / f"{judgements}.json"
     if kept.is_file():
         measured: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ def measure(judgements: int, folder: Path) -> dict[str, Any]:
 
 
 def table(sizes: list[dict[str, Any]]) -> str:
-    """Return the table in Markdown, and the exponent of growth of the time between the last two sizes."""
+    """Return the table in Markdown, and the growth exponent of the time between the last two sizes."""
     lines = [
         "| judgements | pairs | seconds | CPU s | peak MB | files | MB | largest page, MB |",
         "|---" * 8 + "|",
@@ -84,7 +84,7 @@ def table(sizes: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure the sizes that are not measured yet, and print the table."""
+    """Measure the missing sizes, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--judgements", type=int, nargs="+", default=SIZES)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench" / "reporting")

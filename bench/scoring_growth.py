@@ -1,4 +1,4 @@
-"""Requests a second of two baselines over many tiny pairs: at the beginning, and after 4,000 requests.
+"""Requests per second of two baselines over many tiny pairs: at the beginning, and after 4,000 requests.
 
 Run it at the root of a checkout::
 
@@ -31,7 +31,7 @@ from tasks.scoring.base import AspectText
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.request import PairFacts
 
-#: Pairs of each source.
+#: Pairs per source.
 PAIRS = 5
 #: Number of requests over which a rate is measured.
 SPAN = 400

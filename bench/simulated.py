@@ -2,7 +2,7 @@
 
 ``python -m bench.simulated flow|direct --sources N`` prints one line of JSON. ``python -m bench.simulated
 growth --folder DIR`` runs the flow with several numbers of sources, on SQLite and on PostgreSQL, and prints a
-table; a measured run is kept in the folder and not repeated.
+table; completed runs are stored in the folder and not repeated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def through(executor: Executor, sources: int) -> dict[str, Any]:
 
 
 def in_flow(sources: int, workers: int) -> dict[str, Any]:
-    """Run them through a Prefect flow on an embedded server and a local Dask cluster."""
+    """Run them through a Prefect flow, with an embedded server and a local Dask cluster."""
     from infra.prefect_server import prefect_environment, prefect_server
 
     prefect_environment()
@@ -144,7 +144,7 @@ _COLUMNS = {
 
 
 def growth(sizes: list[int], workers: int, folder: Path) -> str:
-    """Run the sizes that are not measured yet; return the table in Markdown."""
+    """Run the missing sizes; return the table in Markdown."""
     from tests.flows.postgres import postgres_programs, running_postgres
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def growth(sizes: list[int], workers: int, folder: Path) -> str:
 
 
 def main() -> None:
-    """Run one way, or print the table of growth."""
+    """Run one variant, or print the table of growth."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("flow", "direct", "growth"))
     parser.add_argument("--sources", type=int, default=SIZES[0])

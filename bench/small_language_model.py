@@ -1,10 +1,10 @@
 """How well a small real language model analyses captions: ``python -m bench.small_language_model``.
 
-SmolLM2-135M-Instruct (Q4_1) answers through the same client, prompt and schema as Qwen3-8B in the paper, once
-with an answer held to the schema token by token, once free. The captions are those of the rules' tests, which
-say what people find in them. Writes the page `build/results/small-language-model.md`. Needs ``make
-env-models``, the package `gguf`, and ``slvmeval models add smollm2-135m``; it takes an hour, and keeps what
-it measured in `build/bench/small_language_model`.
+SmolLM2-135M-Instruct (Q4_1) answers through the same client, prompt and schema as Qwen3-8B in the paper,
+once with the answer constrained to the schema token by token, once free. The captions are those of the
+rules' tests, which contain people's answers. Writes the page `build/results/small-language-model.md`. Needs
+``make env-models``, the package `gguf`, and ``slvmeval models add smollm2-135m``; it takes an hour, and
+stores its measurements in `build/bench/small_language_model`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from tests.tiny_models.openai_server import ChatModel, ChatModelServer
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "smollm2-135m"
-#: Limits of a field: entries, and letters of each.
+#: Limits of a field: number of entries, and letters per entry.
 ITEMS, LETTERS = 4, 40
 
 
 def measure(server: ChatModelServer, captions: int, most_tokens: int) -> dict[str, Any]:
-    """Analyse some of the captions; return what fits the schema and what agrees with rules and people."""
+    """Analyse some of the captions; return the shares that fit the schema and agree with rules and people."""
     parameters = LlmParameters.model_validate(
         {"model": NAME, "thinking": False, "tries": 1, "most_tokens": most_tokens, "most_items": ITEMS}
-        # greedy: the paper's sampling is Qwen3's, and a small model loses itself with it
+        # greedy: the paper's sampling is Qwen3's, and derails a small model
         | {"most_letters": LETTERS, "temperature": 0.0, "repetition_penalty": 1.05}
     )
     servers = Servers({"caption-analysis": ModelServer(url=server.url, timeout_s=600.0)})
@@ -49,7 +49,7 @@ def measure(server: ChatModelServer, captions: int, most_tokens: int) -> dict[st
     for caption, expected in CAPTIONS[::step][:captions]:
         (ruled,), (found,) = rules.analyse([caption]), analyser.analyse([caption])
         fits += isinstance(found, CaptionAnalysis)
-        # without an analysis there is nothing that could be right
+        # without an analysis nothing can be right
         sets = {"rules": plain(ruled), NAME: plain(found) if isinstance(found, CaptionAnalysis) else {}}
         for who, given in sets.items():
             people[who][0] += sum(given.get(name) == value for name, value in expected.items())
@@ -115,7 +115,7 @@ def page(held: dict[str, Any], free: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure held and free answers, and write the page."""
+    """Measure constrained and free answers, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m bench.small_language_model", description=__doc__)
     parser.add_argument("--models", type=Path, default=ROOT / "build/models")
     parser.add_argument("--kept", type=Path, default=ROOT / "build/bench/small_language_model")

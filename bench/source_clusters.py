@@ -1,8 +1,9 @@
-"""How often intervals contain the truth, and tests find what is not there: `python -m bench.source_clusters`.
+"""How often intervals contain the true value, and tests give false positives: `python -m
+bench.source_clusters`.
 
-Two equally good evaluators answer pairs in both orders, several pairs of a source. How easy a pair is for an
-evaluator is the sum of what its source brings, what it brings itself, and what the answer brings; both
-evaluators share half of the first two.
+Two equally good evaluators answer pairs in both orders, several pairs per source. A pair's easiness for an
+evaluator is the sum of effects of the source, the pair and the answer; both evaluators share half of the
+first two.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tasks.statistics.intervals import ALPHA, clustered_interval, wilson_interva
 
 SOURCES = (3, 5, 10, 20, 50, 140)
 PAIRS_OF_SOURCE = (1, 4, 10)
-#: Standard deviation of what a source and a pair bring; an answer brings 1.
+#: Standard deviations of the source and pair effects; that of the answer effect is 1.
 SOURCE, PAIR = 1.0, 0.7
 ACCURACY = 0.75
 
@@ -30,11 +31,13 @@ class Rates:
     Parameters
     ----------
     accuracy, plain
-        Contain the true accuracy: the interval clustered by source, and Wilson's with n = pairs.
+        Share in which the interval contains the true accuracy: clustered by source, and Wilson's with n =
+        pairs.
     difference
-        Contain the true difference, 0; data sets without an interval do not count.
+        Share in which the interval contains the true difference, 0; data sets without an interval do not
+        count.
     error, mcnemar
-        Have p < 0.05: the sign-flip test by source, and McNemar's exact test on all pairs.
+        Share with p < 0.05: the sign-flip test by source, and McNemar's exact test on all pairs.
     """
 
     accuracy: float
@@ -57,7 +60,7 @@ def points(rng: np.random.Generator, sources: int, pairs: int) -> np.ndarray:
 
 
 def rates(sources: int, pairs: int, trials: int) -> Rates:
-    """Simulate data sets of that number of sources, and pairs of each."""
+    """Simulate data sets with this number of sources, and of pairs per source."""
     hits: dict[str, list[bool]] = {name: [] for name in Rates.__annotations__}
     clusters = [f"source-{number}" for number in np.repeat(np.arange(sources), pairs)]
     for trial in range(trials):

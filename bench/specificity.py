@@ -1,4 +1,4 @@
-"""What moves the dimensions of LoCoT2V-Bench that run on a CPU: ``python -m bench.specificity``.
+"""What affects the dimensions of LoCoT2V-Bench that run on a CPU: ``python -m bench.specificity``.
 
 *Big Buck Bunny* is cut into pieces at its clips, so that intervals have sources; all aspects of the recipe
 `cpu-approx` are built from each at several strengths, and judged by ``locot2v-bench?dimension=all`` with the
@@ -26,7 +26,7 @@ from tasks.report.specificity_tables import specificity_tables
 
 RELEASE = "specificity"
 JUDGE = "locot2v-bench?dimension=all&visual=cpu-approx"
-#: Longer side of the frames, px.
+#: Longer side of the frames, in px.
 LONG_SIDE = 384
 RECIPE = f"""base = "cpu-approx"
 name = "{RELEASE}"
@@ -40,7 +40,7 @@ strengths = ["weak"]
 
 
 def cut(film: Path, captions: bytes, folder: Path, pieces: int, most: int) -> None:
-    """Cut the first clips of a film into pieces of as many clips each, with their captions."""
+    """Cut the first clips of a film into pieces with equal numbers of clips, with their captions."""
     clips = [json.loads(line) for line in captions.decode().splitlines() if line.strip()][:most]
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(pieces):

@@ -27,7 +27,7 @@ from tasks.pairs.view import Side
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
 
 WIDTH, HEIGHT, FPS = 512, 288, 24
-#: Start of the minute in the film, seconds.
+#: Start of the minute in the film, in seconds.
 FROM_S = 150
 
 
@@ -56,7 +56,7 @@ def _both_of_flow(video: Side) -> Any:
     from tasks.scoring.features import FeatureCache
 
     with TemporaryDirectory() as folder:
-        # as in two tasks of a run: the first one's steps are on disk
+        # as in two tasks of a run: the results of the first are on disk
         pixels = _visual().pixels
         flicker, warping = (
             KeptSteps(FeatureCache(Path(folder)), pixels, DisFlow(pixels.flow)) for _ in range(2)
@@ -126,7 +126,7 @@ def measure(name: str, film: Path) -> dict[str, Any]:
 
 
 def film_of(films: Films, minutes: int) -> Path:
-    """Return the film, made once."""
+    """Return the film, created once."""
     path = films.work / f"suite_{minutes}_min.mp4"
     if not path.is_file():
         draft = path.with_name(f"draft-{path.name}")
@@ -138,14 +138,14 @@ def film_of(films: Films, minutes: int) -> Path:
 
 
 def keep(path: Path, row: dict[str, Any]) -> None:
-    """Replace one metric's figures; the others remain."""
+    """Replace one metric's figures, keeping the others."""
     rows = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
     by_metric = {one["metric"]: one for one in rows} | {row["metric"]: row}
     path.write_text(json.dumps([by_metric[name] for name in METRICS if name in by_metric], indent=1))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the metrics, print a line for each, and store it with earlier figures."""
+    """Measure the metrics, print a line for each, and store them with earlier figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.suite_metrics")
     parser.add_argument("--only", nargs="+", choices=METRICS, metavar="METRIC", help=", ".join(METRICS))
     parser.add_argument("--minutes", type=int, default=1)

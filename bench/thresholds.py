@@ -1,8 +1,8 @@
 """Thresholds of simulated judges: how often intervals contain them, and what adaptive runs save.
 
-``python -m bench.thresholds`` writes ``docs/results/thresholds.md``. Each judge has a threshold, width and
-lapse rate of its own, all drawn, and answers each pair once. A search continues until the interval's ends
-have a given ratio; a full ladder gets all doses of one source after the other, until the same holds.
+``python -m bench.thresholds`` writes ``docs/results/thresholds.md``. Each judge has a randomly drawn
+threshold, width and lapse rate, and answers each pair once. A search continues until the interval's ends
+have a given ratio; a full ladder asks about all doses of one source after the other, until the same is true.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Result:
     Parameters
     ----------
     covered, covered_full
-        Share of judges whose threshold is in the interval, of the search and of the full ladder.
+        Share of judges whose threshold is in the interval, for the search and the full ladder.
     requests, requests_full
-        Mean number of requests of either.
+        Mean number of requests of each.
     """
 
     judges: int
@@ -75,7 +75,7 @@ class Simulated:
         )
 
     def points(self, pair: LadderPair, clips: int) -> list[float]:
-        """Return the points of its answer on a pair."""
+        """Return the points for its answer on a pair."""
         position = math.log2(pair.dose.strength) + self.exchange * math.log2(pair.dose.clips / clips)
         risen = float(ndtr(3.2897 * (position - math.log2(self.threshold)) / self.width))
         chance = 0.5 + (0.5 - self.lapse) * risen
@@ -102,7 +102,7 @@ def simulated(
     sources: int = SOURCES,
     precision: float = PRECISION,
 ) -> Result:
-    """Let simulated judges be asked adaptively and by a full ladder."""
+    """Ask simulated judges adaptively and by a full ladder."""
     search = ladder_search(doublings, clips, sources, precision)
     inside, inside_full, requests, requests_full = 0, 0, 0, 0
     for number in range(judges):
@@ -195,7 +195,7 @@ def example() -> str:
 
 
 def ladder_row(seed: int, judges: int, ladder: tuple[int, tuple[int, ...], float], folder: Path) -> str:
-    """Return a ladder's row; it is kept in a folder, so that an interrupted run continues."""
+    """Return a ladder's row, stored in a folder so that an interrupted run continues."""
     doublings, clips, precision = ladder
     path = folder / f"{doublings}-{'-'.join(map(str, clips))}-{precision:g}-{judges}-{seed}.json"
     if path.exists():

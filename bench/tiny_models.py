@@ -1,7 +1,7 @@
-"""``python -m bench.tiny_models NAME …``: seconds a frame and peak memory of the models' code.
+"""``python -m bench.tiny_models NAME …``: seconds per frame and peak memory of the models' code.
 
-The checkpoints are tiny and random, so the figures say nothing about the real models: they reveal when the
-code around them gets slower or needs more memory. Each model runs in its own process, on one thread.
+The checkpoints are tiny and random, so the figures say nothing about the real models: they reveal whether
+the surrounding code gets slower or needs more memory. Each model runs in its own process, on one thread.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def inpainter(folder: Path) -> Callable[[], object]:
     return lambda: model.inpaint(rgb, masks, "a meadow", "ball", seeds, steps=50, guidance=7.5)
 
 
-#: Functions that make and load a checkpoint in a folder, and return the work on :data:`FRAMES` frames.
+#: Functions that create and load a checkpoint in a folder, and return the work on :data:`FRAMES` frames.
 MODELS: dict[str, Callable[[Path], Callable[[], object]]] = {
     work.__name__: work for work in (detector, inpainter)
 }
@@ -70,7 +70,7 @@ def _measured(name: str) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure each named model in a child process, or all, and print a line of JSON about it."""
+    """Measure the named models, or all, each in a child process, and print a line of JSON for each."""
     if arguments[:1] == ["--here"]:
         print(json.dumps(_measured(arguments[1])))
         return 0

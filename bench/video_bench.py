@@ -32,7 +32,7 @@ PROMPT = SuitePrompt(
 
 
 class Counting(Talk):
-    """Answers of assumed lengths, every token counted."""
+    """Answers of assumed lengths, with every token counted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def counted(**settings: Any) -> Iterator[tuple[VideoBench, Counting]]:
 
 
 def videos(seconds: float) -> list[SuiteVideo]:
-    """Return the models' videos: noise, which compresses worst."""
+    """Return the models' videos: noise, the worst case for compression."""
     made = []
     for number in range(VIDEOS):
         frame = [noise(number * 4 + at, WIDTH, HEIGHT) for at in range(4)]

@@ -1,9 +1,9 @@
 """Whether the bytes of a task's two videos reveal which is the source: ``python -m bench.video_bytes``.
 
-A program reads all that a browser gets before the answer, without decoding pictures, learns on as many tasks
-as it is then tried on, and knows the aspect. Small films are changed in the way of each of the ten aspects. A
-line of JSON for each kind of features and each aspect has the share that was right and its 95 % interval;
-``--plain`` reads the sides before they are made alike.
+A program reads everything that a browser receives before the answer, without decoding pictures; it knows the
+aspect, and is trained on as many tasks as it is tested on. Small films are changed as by each of the ten
+aspects. A line of JSON for each kind of features and each aspect gives the share of right answers and its 95
+% interval; ``--plain`` reads the sides before they are made alike.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tasks", type=int, default=300, help="to learn on, and as many to try")
-    parser.add_argument("--plain", action="store_true", help="the sides before they are made alike")
+    parser.add_argument("--tasks", type=int, default=300, help="number of training tasks, and of test tasks")
+    parser.add_argument("--plain", action="store_true", help="read the sides before they are made alike")
     arguments = parser.parse_args()
     numbers = range(-(-2 * arguments.tasks // len(CHANGES)))
     tasks: list[Task] = [

@@ -1,8 +1,8 @@
 """Simulated judges of known kinds on the demonstration's own release: ``python -m bench.worked_example``.
 
 Builds the demonstration with controls, a ladder of strengths and excerpts in one command, adds the answers of
-the judges, makes the report, and writes ``docs/results/worked-example.md`` with its figures. What was built
-and judged is kept: an interrupted run continues.
+the judges, makes the report, and writes ``docs/results/worked-example.md`` with its figures. Builds and
+judgements are kept: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def build(folder: Path, workers: int) -> None:
 
 
 def kinds_table(gathered: JudgedRelease) -> Table:
-    """Return the numbers by which the kinds of judges are told apart, one row a judge."""
+    """Return the numbers that distinguish the kinds of judges, one row per judge."""
     records = gathered.release.pairs()
     weakest = min(gathered.release.recipe["severity"]["strengths"], key=float)
     detected = {row["evaluator"]: row for row in detection_table(gathered).rows if row["aspect"] == ALL}
@@ -124,7 +124,7 @@ def kinds_table(gathered: JudgedRelease) -> Table:
 
 
 def reached(trials: Iterable[Trial], of: Callable[[Trial], bool]) -> float | None:
-    """Return how often the untouched side of some pairs is preferred; None without pairs."""
+    """Return the share of pairs in which the untouched side is preferred; None without pairs."""
     points = pair_points([trial for trial in trials if of(trial)])
     return sum(points.values()) / len(points) if points else None
 
@@ -179,7 +179,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=folder, help="the demonstration and the report")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
-    parser.add_argument("--written", action="store_true", help="only write, from what was judged")
+    parser.add_argument(
+        "--written", action="store_true", help="only write the page, from existing judgements"
+    )
     chosen = parser.parse_args(arguments)
     folder, out = chosen.folder.resolve(), chosen.out.resolve()
     if not chosen.written:

@@ -1,8 +1,8 @@
-"""How much work forms one item: few tasks in a run of any size, and workers that are busy to its end.
+"""How much work forms one item: a limited number of tasks in a run of any size, with workers busy to its end.
 
 The rule is factoring (Hummel, Schonberg and Flynn, "Factoring: a method for scheduling parallel loops",
 Communications of the ACM 35(8), 1992): each round has an item for every worker, half as long as those of the
-round before. A limit of the number of items makes the first rounds longer and the last ones fewer.
+previous round. A limit on the number of items makes the first rounds longer and the last ones fewer.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from infra.executor import WorkerLimits
 
 #: Items of several sources take at most this share of ``longest_item``, by the estimate.
 MAX_SHARE = 1 / 2
-#: Number of items for what comes back when all items of a run are used up.
+#: Number of items for retried work when all items of a run are used up.
 MIN_ITEMS = 50
-#: From here on an item is a single source in any case.
+#: From here on, an item is always a single source.
 _MAX_ROUNDS = 40
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ def item_seconds(work_s: float, workers: int, items: int) -> float:
     Parameters
     ----------
     work_s
-        Work that waits, seconds.
+        Seconds of waiting work.
     workers
         Number of workers.
     items
@@ -50,19 +50,19 @@ def item_seconds(work_s: float, workers: int, items: int) -> float:
     if not rounds:
         return work_s / max(items, 1)
     rounds = min(rounds, _MAX_ROUNDS)
-    # in items of the first round
+    # counted in items of the first round
     return work_s / (workers * (2 - 2.0 ** (1 - rounds)) + rest / 2.0**rounds)
 
 
-#: What may form one item together.
+#: What may be combined into one item.
 Kind = tuple[str, ...]
 
 
 class Waiting(Generic[T]):
     """What waits for the workers of a pool; each entry has a rank, a kind, and its seconds.
 
-    Lower ranks come first. Within a rank the longest comes first, so that no long one starts last;
-    equal ones come in order.
+    Lower ranks come first. Within a rank the longest comes first, so that no long entry starts last; entries
+    of equal length keep their order.
     """
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ class Waiting(Generic[T]):
         Parameters
         ----------
         about_s
-            Seconds of the whole.
+            Target length of the item, in seconds.
         most_s
-            Maximum seconds of the whole, if it is more than one entry.
+            Maximum length of the item in seconds, if it has more than one entry.
         """
         rank = min(rank for rank, _ in self._entries)
         key = min((key for key in self._entries if key[0] == rank), key=lambda key: self._entries[key][0][:2])
@@ -97,7 +97,7 @@ class Waiting(Generic[T]):
         while entries:
             at = bisect_left(entries, (-left_s,))
             if at == len(entries):
-                # the shortest is too long: take it if the whole is then nearer to what is wanted
+                # even the shortest is too long: take it if that brings the total closer to the target
                 shortest_s = -entries[-1][0]
                 if shortest_s - left_s >= left_s or shortest_s - left_s > most_s - about_s:
                     break
@@ -117,10 +117,10 @@ class Batching:
     Parameters
     ----------
     items
-        Maximum number of items. If the stages of all sources are no more, each is an item. More are made
-        where an item would be too long for its pool.
+        Maximum number of items. If there are no more stages of sources than that, each is an item. The
+        maximum is exceeded where an item would be too long for its pool.
     seconds
-        Returns how long a stage of a source takes, by their names.
+        Returns how long a stage of a source takes, by stage and source.
     ran
         Called with stage, source and the measured seconds.
     """
@@ -139,7 +139,7 @@ class ItemSizes:
     items
         Number of items left.
     work_s
-        Seconds of all work that has not begun, also of later stages.
+        Seconds of all work that has not begun, including later stages.
     """
 
     items: int
@@ -148,7 +148,7 @@ class ItemSizes:
     _ran: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def share(self, waiting_s: float, number: int) -> int:
-        """Return the number of items for what waits in a pool, `number` sources of these seconds together."""
+        """Return the number of items for a pool's waiting work: `number` sources, these seconds in total."""
         left = self.items if self.items > 0 else MIN_ITEMS
         part = waiting_s / self.work_s if self.work_s > waiting_s else 1.0
         return min(max(round(left * part), 1), number)
@@ -161,11 +161,11 @@ class ItemSizes:
         about_s, left = self._rounds.get(pool, (0.0, 0))
         if not left:
             items = self.share(waiting_s, number)
-            # a round more than there may be, rather than items that are too long
+            # rather one round too many than items that are too long
             too_few = items * most_s < waiting_s
             items = max(items, limits.workers) if too_few else items
             about_s = item_seconds(waiting_s, limits.workers, items) if items < number else 0.0
-            # the last items are made one by one, so that they are no more than there may be
+            # create the last items one by one, so as not to exceed the maximum
             left = limits.workers if too_few or items > limits.workers else 1
         self._rounds[pool] = about_s, left - 1
         return about_s, most_s
@@ -180,6 +180,6 @@ class ItemSizes:
         self.work_s = max(0.0, self.work_s - seconds)
 
     def ran(self, pool: str, estimated_s: float, measured_s: float) -> None:
-        """Record how long a stage took: where estimates are too short, so are the next items."""
+        """Record how long a stage took: if estimates are too low, the next items are shortened."""
         before = self._ran.get(pool, (0.0, 0.0))
         self._ran[pool] = before[0] + estimated_s, before[1] + measured_s

@@ -31,9 +31,9 @@ class RunBoard:
     Parameters
     ----------
     wait_s
-        Maximum time that :meth:`close` waits, seconds.
+        Maximum time that :meth:`close` waits, in seconds.
     retry_s
-        Pause before another attempt, seconds.
+        Pause before another attempt, in seconds.
     """
 
     def __init__(self, wait_s: float = WAIT_S, retry_s: float = _RETRY_S) -> None:

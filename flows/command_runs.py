@@ -20,7 +20,7 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Maximum time after which an idle run reports a killed one to Prefect's server, seconds.
+#: Maximum time after which an idle run reports a killed one to Prefect's server, in seconds.
 TOLD_S = 30.0
 
 
@@ -40,7 +40,7 @@ def run_flow(
     site
         The site's profile.
     direct
-        Use local processes, without Prefect and Dask. So does a run on this machine where they are not
+        Use local processes, without Prefect and Dask. Runs on this machine do so too if these are not
         installed.
     quiet
         Do not draw progress bars.
@@ -64,7 +64,7 @@ def run_flow(
         end_left_jobs(options.open_store(), site)
         if run.idle():
             end_last_run(options.open_store(), site)
-            # importing the orchestrator takes seconds, and there is no work for workers
+            # importing Prefect takes seconds, and there is no work for workers
             result = run.run(inline)
             return result
         if site.pools:
@@ -82,20 +82,20 @@ def run_flow(
 
 
 def needs_prefect(site: Profile) -> bool:
-    """Return whether a command's run is one of Prefect: a local one is not if Prefect is not installed."""
+    """Return whether a command's run uses Prefect; a local run does not if Prefect is not installed."""
     if site.pools or site.prefect_api_url or os.environ.get("PREFECT_API_URL") or is_installed("prefect"):
         require_package("prefect")
         return True
     log.info(
-        "local processes do the work, without Prefect's pages: pip install 'slvmeval[cluster]' adds them"
+        "local processes do the work, without Prefect's pages; pip install 'slvmeval[cluster]' adds these"
     )
     return False
 
 
 def end_last_run(store: Store, site: Profile) -> None:
-    """Tell the configured Prefect server that the run before this one was killed, if it was.
+    """Tell the configured Prefect server if the previous run was killed.
 
-    A run on the server does so when it starts; a run whose work is done is none.
+    A run on the server does so when it starts; a run with nothing to do is not one.
     """
     before = [run for run in read_runs(store.cache) if run["pid"] != os.getpid()][:1]
     killed = any(run["over"] and run["status"] != "ended" for run in before)
@@ -110,7 +110,7 @@ def end_last_run(store: Store, site: Profile) -> None:
 
 
 def log_to_stderr(quiet: bool) -> None:
-    """Log progress as lines if there is no terminal for bars: a job's log is read later."""
+    """Log progress as lines if there is no terminal for progress bars: a job's log is read later."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     if not quiet and not sys.stderr.isatty():
         log_level(logging.INFO)

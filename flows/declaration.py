@@ -33,7 +33,7 @@ class Run(Protocol):
 
     @property
     def run(self) -> Callable[..., Any]:
-        """Do the work; called with a function that opens an executor, optionally for given pools."""
+        """Do the work, with a function that opens an executor, optionally for given pools."""
 
 
 class NothingToDo(Exception):
@@ -102,7 +102,7 @@ class FlowDeclaration(ABC, Generic[OptionsT, RunT, ResultT]):
     one_loads
         Without worker pools, only one process loads models.
     runs_as
-        What runs, as ``slvmeval status`` shows it.
+        What runs, as shown by ``slvmeval status``.
     """
 
     name: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The core's flows, deployed by ``infra/prefect.yaml``; Prefect workers import them from here."""
+"""The core flows, deployed by ``infra/prefect.yaml``; Prefect workers import them from here."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from storage_schemas.names import key_value
 
 _LOOK_EVERY_S = 2.0
 _LINES_AT_ONCE = 200
-#: Maximum delay of a log line behind newer ones.
+#: Maximum delay of a log line relative to newer ones.
 _LATE = timedelta(seconds=30)
 
 
@@ -42,7 +42,7 @@ def find_deployment(client: SyncPrefectClient, name: str) -> DeploymentResponse:
     Raises
     ------
     UserInputError
-        If there is none of that name, with the existing ones.
+        If there is none of that name; the message lists the existing ones.
     """
     for full in [name] if "/" in name else [f"{flow}/{name}" for flow in flow_names()]:
         try:
@@ -163,5 +163,5 @@ class _Lines:
             self._from = lines[-1].timestamp - _LATE
         new = [line for line in lines if line.id not in self._seen]
         self._seen.update(line.id for line in new)
-        # the end of each small task is not worth a line
+        # do not print a line for the end of each small task
         return [line for line in new if line.name != "prefect.task_runs" or line.level > logging.INFO]

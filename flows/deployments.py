@@ -1,6 +1,6 @@
 """The deployments of the flows on a Prefect server, their work pool, and the automation for dead runs.
 
-Those of the core are defined in ``infra/prefect.yaml``, which also works with ``prefect deploy``.
+The core deployments are defined in ``infra/prefect.yaml``, which also works with ``prefect deploy``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from storage_schemas.value_problems import value_problem
 
 NIGHTLY = "nightly"
 #: Name of the automation that ends silent runs.
-AUTOMATION = "slvmeval: a run that is silent has crashed"
+AUTOMATION = "slvmeval: a silent run has crashed"
 
 
 @functools.cache
@@ -50,10 +50,10 @@ def deployment_file() -> dict[str, Any]:
 
 
 def deployment(name: str) -> dict[str, Any]:
-    """Return the entry of one deployment: in ``infra/prefect.yaml``, or of a package's flow."""
+    """Return the entry of one deployment, from ``infra/prefect.yaml`` or a package's flow."""
     entries = deployment_file()["deployments"]
     if name in (points := added_flows()):
-        # as one of ours, except for its flow; it is described by its parameters
+        # like ours, except for its flow; its parameters describe it
         return {
             "name": name,
             "description": "",
@@ -67,7 +67,7 @@ def deployment(name: str) -> dict[str, Any]:
 
 @contextmanager
 def server(address: str | None) -> Iterator[SyncPrefectClient]:
-    """Yield a client of the server at an address, by default of the one in Prefect's own settings.
+    """Yield a client for the server at an address, by default that in Prefect's own settings.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def make_deployment(
 ) -> bool:
     """Create or update a deployment; return whether it was created.
 
-    Values that are not given keep their state on the server, or for a new deployment come from the file.
+    Values that are not given stay as they are on the server; a new deployment takes them from the file.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _schedules(
 def run_parameters(name: str, given: dict[str, Any], site: Profile) -> dict[str, Any]:
     """Return the parameters of a deployment.
 
-    For the nightly one a profile's `settle_s` takes precedence.
+    For the nightly deployment, a profile's `settle_s` takes precedence.
     """
     if name == NIGHTLY and site.settle_s > 0:
         return {**given, "settle_s": 0}

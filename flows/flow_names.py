@@ -1,7 +1,7 @@
 """The names of our flows and of those that installed packages add.
 
 A package adds a flow by an entry point in the group ``slvmeval.flows``. Its name is the flow's and its
-deployment's; its value is ``module:flow``, what :func:`flows.shell.deployed` returns.
+deployment's; its value is ``module:flow``, the result of :func:`flows.shell.deployed`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ NOTIFICATION = "slvmeval: a run failed or is incomplete"
 BLOCK = "slvmeval-notifications"
 _SUBJECT = "{{ flow.name }}: {{ flow_run.state.name }}"
 _TEXT = "{{ flow_run.name }} ({{ flow_run|ui_url }}): {{ flow_run.state.message }}"
-#: What Slack, Mattermost and others take.
+#: The format that Slack, Mattermost and others accept.
 _PAYLOAD = """{"text": {{ (flow.name ~ ": " ~ flow_run.state.name ~ ". " ~ flow_run.name
   ~ " (" ~ (flow_run|ui_url) ~ "): " ~ flow_run.state.message)|tojson }}}"""
 
@@ -35,8 +35,8 @@ def notify(client: SyncPrefectClient, where: str) -> bool:
     Parameters
     ----------
     where
-        Address of a webhook that takes ``{"text": …}``, or ``TYPE/NAME`` of a notification block that is on
-        the server, such as ``sendgrid-email/lab``.
+        Address of a webhook that accepts ``{"text": …}``, or ``TYPE/NAME`` of a notification block on the
+        server, such as ``sendgrid-email/lab``.
 
     Raises
     ------
@@ -56,8 +56,8 @@ def notify(client: SyncPrefectClient, where: str) -> bool:
             block = client.read_block_document_by_name(name, kind)
         except ObjectNotFound as problem:
             raise UserInputError(
-                f"--notify {where}: the server has no block {name!r} of the type {kind!r}; make one on its "
-                "page Blocks"
+                f"--notify {where}: no block {name!r} of type {kind!r} on the server; create it on "
+                "the page Blocks"
             ) from problem
         assert block.id is not None
         action = SendNotification(block_document_id=block.id, subject=_SUBJECT, body=_TEXT)
@@ -71,7 +71,7 @@ def notify(client: SyncPrefectClient, where: str) -> bool:
 
 
 def _webhook(address: str) -> UUID:
-    """Keep an address on the server, where it is a secret; return the id of its block."""
+    """Store an address on the server as a secret; return the id of its block."""
     if urlsplit(address).scheme not in ("http", "https"):
         raise UsageError(f"--notify: the address of a webhook begins with https://, not {address[:12]}…")
     block = Webhook(url=SecretStr(address), headers={"Content-Type": "application/json"})
@@ -81,8 +81,8 @@ def _webhook(address: str) -> UUID:
 def _automation(actions: Sequence[CallWebhook | SendNotification]) -> AutomationCore:
     return AutomationCore(
         name=NOTIFICATION,
-        description=f"Sends a message when a deployed run of {' or '.join(flow_names())} fails, or is done "
-        "and has set something aside.",
+        description=f"Sends a message when a deployed run of {' or '.join(flow_names())} fails, or "
+        "completes with items set aside.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
             match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),

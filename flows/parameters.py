@@ -44,9 +44,9 @@ class Given:
     variable
         Environment variable that sets it.
     required
-        Whether the command line must have it, though a form can leave it empty.
+        Whether the command line requires it, although a form can leave it empty.
     form_only
-        Whether the command line says it in another way.
+        Whether the command line expresses it in another way.
     no_folder
         Whether a path must not be a folder.
     folder
@@ -90,7 +90,7 @@ ReleaseName = Annotated[
     Given(("release",), "RELEASE"),
     Field(description="NAME, or NAME@3 for its version 3; may be omitted if there is only one."),
 ]
-#: A form has a field of its own for it, the command line ``NAME@3``.
+#: A form has a separate field for it; the command line uses ``NAME@3``.
 ReleaseVersion = Annotated[
     int | None,
     Given(form_only=True),
@@ -116,7 +116,7 @@ DryRun = Annotated[bool, Given(panel=LIMITS), Field(description="Only estimate t
 OwnPrompts = Annotated[
     str | None,
     Given(metavar="DIR", panel=RARE, path=True),
-    Field(description="Folder of prompts that replace the built-in ones; `slvmeval prompts` makes one."),
+    Field(description="Folder of prompts that replace the built-in ones; `slvmeval prompts` creates one."),
 ]
 
 
@@ -166,9 +166,9 @@ class RunOptions(Frozen):
 
 
 class SiteParameters(Frozen):
-    """Where the store is, and the settings of the site; None means not given.
+    """The store's location and the site's settings; None means not given.
 
-    A field is declared once: the command line and the deployment's form both have its type, default and
+    A field is declared once: the command line and the deployment's form both take its type, default and
     description from here.
 
     Class attributes
@@ -215,7 +215,7 @@ class ReleaseParameters(SiteParameters):
 
 
 class FlowParameters(SiteParameters):
-    """User input of a flow as text, numbers and switches; None means not given."""
+    """User input for a flow as text, numbers and switches; None means not given."""
 
     def paths(self) -> Mapping[str, Sequence[str]]:
         """Return the given paths by field."""

@@ -37,7 +37,7 @@ from storage_schemas.secrets import struck_out_errors
 @task(name="stage", task_run_name="{name}", persist_result=False, cache_policy=NO_CACHE, retries=0)
 def run_stage(name: str, call: Callable[[], Any]) -> Any:
     """Run one stage of one source; failures are in the result, not raised."""
-    # Prefect shows and logs what is raised here
+    # Prefect shows and logs exceptions raised here
     with struck_out_errors():
         return call()
 
@@ -75,7 +75,7 @@ class PrefectExecutor(Executor):
         self._pools: WorkerPools | None = None
 
     def __enter__(self) -> PrefectExecutor:
-        """Start the cluster, rather than with the first task."""
+        """Start the cluster now rather than with the first task."""
         context = FlowRunContext.get()
         if context is None or not isinstance(context.task_runner, DaskTaskRunner):
             raise RuntimeError("a PrefectExecutor needs a running flow with a DaskTaskRunner")
@@ -86,7 +86,7 @@ class PrefectExecutor(Executor):
         return self
 
     def _start(self) -> Cluster:
-        # a method, since Prefect needs a qualified name, which a partial lacks
+        # a method, because Prefect needs a qualified name, which a partial lacks
         return self._open()
 
     @property
@@ -142,7 +142,7 @@ class PrefectExecutor(Executor):
         state: State[Any] = Failed(message="It raised an error.")
         try:
             result = handle.result()
-            state = Completed(message="That it ended is known from its flow run.")
+            state = Completed(message="Its end is known from its flow run.")
             return result
         except distributed.KilledWorker as problem:
             state = Crashed(message=str(problem))

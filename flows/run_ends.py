@@ -40,9 +40,9 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Maximum time for the server to record the last tasks' events, seconds.
+#: Maximum time for the server to record the last tasks' events, in seconds.
 RECORDED_S = 15.0
-#: Time after which an ended run has no pending events, seconds.
+#: Time after which an ended run has no pending events, in seconds.
 OVER_S = 30.0
 _OPEN = TaskRunFilter(
     state=TaskRunFilterState(
@@ -106,15 +106,15 @@ def open_tasks(client: SyncPrefectClient, runs: FlowRunFilter) -> list[TaskRun]:
 
 
 def end_left_over_tasks(client: SyncPrefectClient, wait_s: float = 0.0) -> None:
-    """Set unfinished task runs of flow runs that ended some time ago to Crashed.
+    """Set to Crashed the unfinished task runs of flow runs that ended some time ago.
 
     Parameters
     ----------
     client
         Makes the requests.
     wait_s
-        Time to wait, seconds, for tasks of runs that have just ended: a run restarted immediately may finish
-        before those of the previous run are due, and no other run may follow.
+        Time to wait, seconds, for tasks of runs that have just ended: a run that is restarted immediately
+        may finish before the previous run's tasks are due, and may be the last run.
     """
     gone: State[Any] = Crashed(message="Its flow run ended before it.")
     until = time.monotonic() + wait_s
@@ -136,11 +136,11 @@ def _over(ago_s: float) -> FlowRunFilter:
 
 
 def end_dead_runs(board: RunBoard, store: Store) -> None:
-    """Set the flow runs whose process on this machine is gone, and their tasks, to Crashed.
+    """Set to Crashed the flow runs whose process on this machine is gone, and their tasks.
 
-    A process may be killed before its run has noted its id, and one that ends may not reach the server.
-    Runs on other machines are unknown here: the automation created by ``slvmeval deploy`` ends them when
-    they are silent.
+    A process may be killed before its run has recorded its id, or be unable to reach the server when it
+    ends. Runs on other machines are unknown here: the automation created by ``slvmeval deploy`` ends them
+    when they become silent.
     """
     over = [run for run in read_runs(store.cache) if run["over"]]
     ids = [UUID(run["flow_run"]) for run in over if run["flow_run"]]
@@ -175,14 +175,14 @@ def _set_states(states: dict[UUID, State[Any]]) -> None:
 
 @contextmanager
 def keep_termination() -> Iterator[None]:
-    """Raise the termination again where an error took its place.
+    """Raise the termination again if an error has replaced it.
 
-    Leaving a cluster may fail, and compiled code that calls Python, such as pydantic's serializers, turns
-    even a termination into an error of its own. Prefect sets a flow that raises an error to Failed, and one
+    Leaving a cluster may fail, and compiled code that calls Python, such as pydantic's serializers, can
+    replace even a termination by another error. Prefect sets a flow that raises an error to Failed, and one
     that is terminated to Crashed: a run that a user ended must not look like a failure.
 
-    After a termination Prefect's client tries one more time only: a server that the same signal has
-    ended would hold the process up for minutes.
+    After a termination Prefect's client retries only once: otherwise a server ended by the same signal would
+    delay the process for minutes.
     """
     with end_signals() as received:
         try:
@@ -203,7 +203,7 @@ _try_again = ExitStack()
 
 
 def _termination(signals: Sequence[int]) -> BaseException | None:
-    """Return what the first signal raises, or None without one."""
+    """Return the exception of the first signal, or None if there was none."""
     if not signals:
         return None
     return KeyboardInterrupt() if signal.SIGINT in signals else TerminationSignal(signals[0])

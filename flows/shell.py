@@ -37,10 +37,10 @@ from storage_schemas.secrets import strike_out, strike_out_of_logs, strike_out_r
 
 log = logging.getLogger(__name__)
 
-#: State of a run on a server that is done and has set something aside, or has requests without an answer: the
-#: server's pages and automations tell it from others.
+#: State of a run on a server that completed with items set aside or requests without an answer: the server's
+#: pages and automations distinguish it from others.
 INCOMPLETE = "Incomplete"
-#: The exit code that a command has then.
+#: The exit code of a command in this case.
 _SOME_SET_ASIDE = 3
 
 _MAX_NAME = 200
@@ -118,7 +118,7 @@ def run_on_server(
         progress.working_on()
         given = _of_command.set(lambda board: _run(declared, board, run, progress, options, site))
         try:
-            # a flow's result is the data of its returned state
+            # the data of a flow's returned state is its result
             return cast(
                 ResultT,
                 _prefect_flow(declared.name, _run_of_command)(
@@ -130,14 +130,14 @@ def run_on_server(
 
 
 #: The body of this process's flow. Prefect sends the flow's function to the workers with each stage, so the
-#: function itself must not hold objects of this process, such as locks.
+#: function itself must not refer to objects of this process, such as locks.
 _of_command: ContextVar[Callable[[RunBoard], Any]] = ContextVar("_of_command")
 
 
 def _run_of_command(options: Any, site: Any) -> State[Any]:
     """Run the flow set by :func:`run_on_server`; the parameters are only displayed by Prefect."""
     quiet_libraries()
-    # the tags are of this run, and not of its tasks
+    # tags for the run, not for its tasks
     with TagsContext(), struck_out_errors(), keep_termination(), RunBoard() as board:
         end_dead_runs(board, options.open_store())
         result, summary = _of_command.get()(board)
@@ -161,7 +161,7 @@ def _run_on_worker(
     quiet_libraries()
     end_dead_runs(board, store)
     end_left_jobs(store, site)
-    # no bars in the log of a worker
+    # no progress bars in a worker's log
     with declared.progress(store.cache, quiet=True, what=declared.runs_as) as progress:
         if (run_id := _run_id()) is not None:
             progress.note_flow_run(str(run_id))
@@ -187,7 +187,7 @@ def _run(
     options: Any,
     site: Profile,
 ) -> tuple[ResultT, str]:
-    """Run a prepared run, show its name, tags, progress and artifacts; return its result, also in words."""
+    """Run a prepared run, showing name, tags, progress and artifacts; return its result, also in words."""
     run_id = _run_id()
     label = declared.label(run)
     if run_id is not None:

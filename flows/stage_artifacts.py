@@ -49,7 +49,7 @@ class StageArtifacts:
         if stage in self._artifacts:
             update_progress_artifact(self._artifacts[stage], progress=share, description=text)
         else:
-            made = create_progress_artifact(
+            artifact_id = create_progress_artifact(
                 progress=share, key=f"progress-{artifact_key(stage)}", description=text
             )
-            self._artifacts[stage] = cast(UUID, made)
+            self._artifacts[stage] = cast(UUID, artifact_id)

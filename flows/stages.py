@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 #: Number of worker deaths with a single source after which that source is set aside.
 MAX_DEATHS = 2
-#: Maximum interval between the driver's checks of the number of workers, seconds.
+#: Maximum interval between the driver's checks of the number of workers, in seconds.
 LOOK_EVERY_S = 1.0
 
 
@@ -102,17 +102,17 @@ class StageBatch(Generic[W, S, E]):
         return f"{'+'.join(stage.name for stage in self.stages)} {self.items[0].source.title}{more}"
 
 
-#: Ranks of what waits. Started sources come first, so that their frames are used while still cached; a stage
-#: that has to run again waits behind all others.
+#: Ranks of waiting work. Started sources come first, so that their frames are used while still cached; a
+#: stage that has to run again waits behind all others.
 _STARTED, _NEW, _AGAIN = range(3)
 
 
 @dataclass
 class _Queues(Generic[W, S, E]):
-    """What waits by pool, and the batches that were running when a worker died.
+    """Waiting work by pool, and the batches that were running when a worker died.
 
-    A dying worker may take other items with it, so the cause is unknown: each source is retried in a task of
-    its own, finally stage by stage while nothing else runs, and only deaths then count.
+    A dying worker may take other items with it, so the cause is unknown: each source is retried in a
+    separate task, finally stage by stage while nothing else runs, and only those deaths count.
     """
 
     executor: Executor
@@ -143,7 +143,7 @@ class _Queues(Generic[W, S, E]):
         self.retries.setdefault(item.next.pool, deque()).append(batch)
 
     def _together(self, item: Item[W, S, E]) -> int:
-        """Return how many of the item's next stages run as one task: one, or all of a pool if it must be."""
+        """Return how many of the item's next stages run as one task: one, or all of a pool if necessary."""
         if self.single:
             return 1
         stages = list(takewhile(lambda stage: stage.pool == item.next.pool, item.stages))
@@ -155,7 +155,7 @@ class _Queues(Generic[W, S, E]):
         return sum(self.batching.seconds(stage.name, item.source.id) for stage in stages)
 
     def plan(self, items: Iterable[Item[W, S, E]]) -> None:
-        """Note the work of further items, with all their stages."""
+        """Record the work of further items, with all their stages."""
         self.sizes.work_s += sum(self.seconds(item, item.stages) for item in items)
 
     def left(self) -> bool:
@@ -181,7 +181,7 @@ class _Queues(Generic[W, S, E]):
             yield self.suspects.popleft()
 
     def _tasks(self, waiting: Waiting[Item[W, S, E]]) -> int:
-        """Return the number of tasks that will be made of what waits."""
+        """Return the number of tasks that waiting work will form."""
         if self.single or not waiting:
             return len(waiting)
         return self.sizes.share(waiting.seconds, len(waiting))
@@ -217,11 +217,11 @@ def through_stages(
     on_worker_death
         Called with an item that repeatedly killed its worker, and a message; returns its outcome.
     batching
-        How items form tasks; by default each stage of each item is one.
+        How items form tasks; by default each stage of each item is a task.
     store_wait
         Repeats a stage whose store was unavailable; by default no stage is repeated.
     unfinished
-        Called with each outcome; returns whether its stage has to run again, which waits behind all others.
+        Called with each outcome; returns whether its stage has to run again, behind all others.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def through_stages(
         for started in queues.startable():
             calls = tuple((item.source, item.aspects) for item in started.items)
             functions = tuple(stage.function for stage in started.stages)
-            # some executors work while they are given the work
+            # some executors do the work within the call
             oldest = next(iter(queues.running.values()), started)
             progress.working_on(oldest.name, len(queues.running))
             handle = executor.submit(
@@ -273,7 +273,7 @@ class _HasRows(SetAside):
     """An outcome with rows, which may be due to the store."""
 
     def __init__(self, outcome: Ended, rows: Sequence[SetAsideRow]) -> None:
-        # one row that names the store is enough to repeat the stage
+        # one row about the store is enough to repeat the stage
         row = next((row for row in rows if row.reason in AWAY_REASONS), rows[0])
         super().__init__(row.reason, row.message)
         self.outcome = outcome

@@ -37,7 +37,7 @@ def dask_settings(folder: Path, pages: bool = False) -> dict[str, Any]:
     pages
         Serve the scheduler's pages. Dask opens the port in any case; see :func:`close_pages`.
     """
-    # By default Dask makes workers return memory to the system all the time, which triples the time of work
+    # By default Dask makes workers return memory to the system constantly, which triples the time of work
     # on arrays as small as a frame.
     before_start = dict(dask.config.get("distributed.nanny.pre-spawn-environ"))
     before_start.pop("MALLOC_TRIM_THRESHOLD_", None)
@@ -54,12 +54,12 @@ def dask_settings(folder: Path, pages: bool = False) -> dict[str, Any]:
 
 
 def close_pages(scheduler: Scheduler) -> None:
-    """Close the port of a scheduler's pages, where any user of this machine could hold files open."""
+    """Close the port of a scheduler's pages, on which any user of this machine could exhaust open files."""
     scheduler.http_server.stop()
 
 
 def dask_setup(worker: Worker) -> None:
-    """Leave Ctrl-C, which goes to all processes of a terminal, to the driver; Dask calls this in a worker."""
+    """Leave Ctrl-C, which reaches all processes of a terminal, to the driver; Dask calls this in a worker."""
     scratch.dask_setup(worker)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -129,7 +129,7 @@ def local_cluster(
         n_workers=workers,
         threads_per_worker=1,
         processes=True,
-        memory_limit=0,  # memory is bounded by design; Dask's own limit would count the page cache
+        memory_limit=0,  # memory is bounded by design, and Dask's limit would include the page cache
         dashboard_address=f"{LOOPBACK}:{dashboard_port or 0}",
         scheduler_kwargs={"dashboard": dashboard_port is not None},
         host=LOOPBACK,

@@ -1,7 +1,7 @@
 """The embedded Prefect server, run as a process: it ends when the process that started it does.
 
-Signals do not end it. They often go to a whole group or job, and the run that they end still has to tell the
-server so.
+It ignores signals: these often go to a whole group or job, and a run that they end must still be able to
+tell the server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: Maximum time to finish open requests, seconds.
+#: Maximum time to finish open requests, in seconds.
 CLOSE_S = 3
 
 

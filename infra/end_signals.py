@@ -1,4 +1,4 @@
-"""Signals that are to end this process: which ones have come, and what a second one does."""
+"""Signals that should end this process: recording them, and reacting to a second one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 #: Signals within this time count as one, seconds: a service manager and a scheduler may both send theirs.
 ONE_S = 1.0
 
-#: Returns the signals that have come so far.
+#: Returns the signals received so far.
 Received = Callable[[], list[int]]
 _received: ContextVar[Received] = ContextVar("_received")
 
 
 @contextmanager
 def end_signals() -> Iterator[Received]:
-    """Give a function that returns the signals of `ENDING` so far; a second one ends the process at once.
+    """Yield a function that returns the signals of `ENDING` so far; a second one ends the process at once.
 
-    Handlers are left as they are, since Prefect cancels a run only while its own is in place: Python's
-    wake-up descriptor tells of the signals. Where something else uses it, nothing is noted.
+    Handlers are not replaced, because Prefect cancels a run only while its own is installed: Python's
+    wake-up descriptor reports the signals. If something else uses it, nothing is recorded.
     """
     outer = _received.get(None)
     if outer is not None or threading.current_thread() is not threading.main_thread():
@@ -54,7 +54,7 @@ def end_signals() -> Iterator[Received]:
 
 
 class _Notes:
-    """The signals that came out of a socket."""
+    """The signals read from a socket."""
 
     def __init__(self, reading: socket.socket) -> None:
         self._reading = reading
@@ -63,13 +63,13 @@ class _Notes:
         self._lock = threading.Lock()
 
     def received(self) -> list[int]:
-        """Return the signals that have come so far."""
+        """Return the signals received so far."""
         with self._lock:
             self._read()
             return list(self._numbers)
 
     def watch(self) -> None:
-        """Note signals until the other end is closed."""
+        """Record signals until the other end is closed."""
         while self._reading.recv(1, socket.MSG_PEEK):
             with self._lock:
                 self._read()

@@ -20,7 +20,7 @@ from typing import Any
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 from storage_schemas.secrets import strike_out_of_logs
 
-#: Restricts libraries to one thread, since there is one process per core.
+#: Restricts libraries to one thread, because there is one process per core.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -32,7 +32,7 @@ SINGLE_THREADED = {
 
 Handle = Any
 
-#: Address space in bytes that a process of a build needs at least: 3.9 GB were measured.
+#: Minimum address space of a build process, in bytes: 3.9 GB were measured.
 MIN_ADDRESS_SPACE = 5_000_000_000
 
 #: Items in flight per worker: enough to keep it busy, few enough to limit the scheduler's load.
@@ -41,7 +41,7 @@ WINDOW = 3
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """The maximum number of workers of a pool, and of seconds that an item may take."""
+    """Limits of a pool: its number of workers, and the seconds that an item may take."""
 
     workers: int
     longest_s: float = math.inf
@@ -69,7 +69,7 @@ class Executor(ABC):
         return WINDOW * self.workers
 
     def limits(self, pool: str) -> WorkerLimits:
-        """Return the limits of a pool, by which items are made."""
+        """Return the limits of a pool, which determine the size of items."""
         return WorkerLimits(self.workers)
 
     def state(self) -> dict[str, dict[str, Any]]:
@@ -188,8 +188,9 @@ def require_worker_processes() -> None:
     if address_space != resource.RLIM_INFINITY and address_space < MIN_ADDRESS_SPACE:
         raise PrerequisiteError(
             f"the libraries cannot be loaded: `ulimit -v` allows {address_space / 1e9:.1f} GB of "
-            f"address space, and at least {MIN_ADDRESS_SPACE / 1e9:.0f} GB are needed, though less memory "
-            "is used: `ulimit -v unlimited`, or have the administrator raise the limit"
+            f"address space, and at least {MIN_ADDRESS_SPACE / 1e9:.0f} GB are needed, although "
+            "less memory is used: run `ulimit -v unlimited`, or have the administrator raise the "
+            "limit"
         )
     try:
         multiprocessing.get_context("spawn").Lock()
@@ -205,7 +206,7 @@ def prepare_worker() -> None:
     """Make a worker process use one core."""
     os.environ.update(SINGLE_THREADED)
     strike_out_of_logs()
-    # an interrupt ends a worker silently: its results are complete or absent
+    # an interrupt ends a worker silently: results are either complete or absent
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     if parent is not None:

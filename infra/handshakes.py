@@ -1,6 +1,7 @@
-"""What strangers cost who connect to a Dask server and never finish the TLS handshake: little.
+"""Limit the cost of strangers who connect to a Dask server but never finish the TLS handshake.
 
-Dask waits for them forever. Each holds a file, and when none is left to open, no other client can connect.
+Dask waits for them forever. Each occupies an open file, and once the limit is reached, no other client can
+connect.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from tornado.iostream import IOStream
 #: Maximum number of unfinished handshakes of a process; with more the oldest ends. Ours take milliseconds,
 #: and an interrupted client tries again.
 MAX_UNFINISHED = 256
-#: Maximum time of a handshake, seconds.
+#: Maximum time of a handshake, in seconds.
 MAX_HANDSHAKE_S = 20.0
-#: Interval at which a repeated message is logged again, seconds.
+#: Interval at which a repeated message is logged again, in seconds.
 REPEAT_S = 60.0
 
 #: Loggers that get a line for each connection that fails.
@@ -55,7 +56,7 @@ class _BoundedBackend(TLSBackend):
 class RepeatedMessages(logging.Filter):
     """Passes a repeated warning once per interval, with the number of those omitted.
 
-    Messages of the same format, or with the same error of the system, are the same.
+    Messages with the same format, or with the same system error, count as the same.
     """
 
     def __init__(self) -> None:
@@ -63,7 +64,7 @@ class RepeatedMessages(logging.Filter):
         self._seen: dict[Hashable, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log a message, to which the number is added."""
+        """Return whether to log a message, after adding that number to it."""
         if record.levelno < logging.WARNING:
             return True
         error = record.exc_info[1] if record.exc_info else None
@@ -76,7 +77,7 @@ class RepeatedMessages(logging.Filter):
             return False
         self._seen[key] = now, 0
         if left_out:
-            record.msg = f"{record.getMessage()} ({left_out} more like it in the last {now - since:.0f} s)"
+            record.msg = f"{record.getMessage()} ({left_out} more like this in the last {now - since:.0f} s)"
             record.args = ()
         return True
 

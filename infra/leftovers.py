@@ -18,21 +18,21 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Age of a file without a known owner from which it counts as left over, seconds.
+#: Age in seconds from which a file without a known owner counts as left over.
 LEFT_AFTER_S = 3600.0
-#: The same of what goes to a hub or comes from it: an upload reads for long what it does not change.
+#: The same for hub transfers: an upload may read a file for a long time without changing it.
 TRANSFER_LEFT_AFTER_S = 2 * 86400.0
 
-#: Files that are renamed when they are complete.
+#: Files that are renamed once complete.
 _DRAFT = re.compile(r"\.(.+\.)?([0-9a-f]{32}|draft)")
-#: Counts of a run of evaluators or of a suite, and their lock.
+#: Counts of an evaluator or suite run, and their lock.
 _COUNTS = re.compile(r"[0-9a-f]{12}\.json(\.lock)?")
 
 
 def clear_cache(store: Store, dry_run: bool = False) -> Freed:
     """Remove what killed runs of this machine left in the cache: their files, folders and temporary files.
 
-    The file of the newest run is kept: `slvmeval status` shows it, and the next run tells Prefect how it
+    The file of the newest run is kept: `slvmeval status` shows it, and the next run informs Prefect how it
     ended.
     """
     left = [*_left_runs(store), *_left_folders(store), *_left_files(store)]
@@ -48,7 +48,7 @@ def clear_cache(store: Store, dry_run: bool = False) -> Freed:
 def end_left_jobs(store: Store, profile: Profile) -> None:
     """End the jobs that killed runs of this store left in SLURM, if it answers.
 
-    A cluster does so when it starts; a run whose work is done starts none.
+    A cluster does so when it starts; a run with nothing to do starts none.
     """
     if not profile.pools or not any(True for _ in dead_runs(store.root)):
         return
@@ -67,20 +67,20 @@ def _left_runs(store: Store) -> Iterator[Path]:
 
 
 def _left_folders(store: Store) -> Iterator[Path]:
-    """Yield the folders of runs on SLURM whose driver ended without removing them, and of ended transfers."""
+    """Yield the folders of SLURM runs whose driver ended without removing them, and of stale transfers."""
     yield from (run_folder(store.root, run) for run in dead_runs(store.root))
     for folder in sorted((store.cache / "slurm").glob("*")):
-        # its driver was killed before it wrote the file
+        # the driver was killed before writing the file
         if read_run_file(store.root, folder.name) is None and _is_old(folder):
             yield folder
     for folder in (*store.exports.glob("*"), *store.pulled.glob("*")):
-        # of a push or pull that was ended and not repeated
+        # from a push or pull that was interrupted and not repeated
         if all(_is_old(path, TRANSFER_LEFT_AFTER_S) for path in (folder, *folder.rglob("*"))):
             yield folder
 
 
 def _left_files(store: Store) -> Iterator[Path]:
-    """Yield drafts and counts that no run has touched for long; none while a run is active."""
+    """Yield drafts and counts that no run has touched for a long time; none while a run is active."""
     if any(run["status"] == "running" for run in read_runs(store.cache)):
         return
     counts = {store.cache / "evaluations", store.cache / "suites"}
@@ -91,7 +91,7 @@ def _left_files(store: Store) -> Iterator[Path]:
 
 
 def _is_old(path: Path, after_s: float | None = None) -> bool:
-    # a draft may have been given the time of its source
+    # a draft may have its source's modification time
     status = path.stat()
     age_s = time.time() - max(status.st_mtime, status.st_ctime)
     return age_s > (LEFT_AFTER_S if after_s is None else after_s)

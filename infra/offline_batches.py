@@ -1,7 +1,7 @@
 """Answer the batches that wait in a folder, then end: ``python -m infra.offline_batches FOLDER -- COMMAND``.
 
 The command is vLLM's ``run-batch`` with its model; it gets ``--input-file`` and ``--output-file`` as its last
-arguments. All batches that wait are one input, since a model's weights take minutes to load.
+arguments. All waiting batches form one input, because a model's weights take minutes to load.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from storage_schemas.offline_batches import answers_path, failure_path, requests
 
 
 def answer_batches(folder: Path, command: Sequence[str]) -> int:
-    """Answer what waits, and what comes meanwhile; return the number of batches.
+    """Answer the waiting batches, and those that arrive meanwhile; return the number of batches.
 
-    A batch of a command that fails is given up: its file of the failure says why.
+    If the command fails, its batches are given up: their failure files say why.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def answer_batches(folder: Path, command: Sequence[str]) -> int:
             print(f"answering {len(batches)} batches of {folder}", flush=True)
             _answer(folder, batches, command)
             count += len(batches)
-    print(f"{count} batches answered, none waits", flush=True)
+    print(f"{count} batches answered, none waiting", flush=True)
     return count
 
 
@@ -57,7 +57,7 @@ def _alone(folder: Path) -> Iterator[None]:
 def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix=".answering-", dir=folder) as name:
         given, made = Path(name) / "requests.jsonl", Path(name) / "answers.jsonl"
-        # a batch that was given up may still wait next to the one with the same requests
+        # a batch that was given up may still be waiting next to a new one with the same requests
         batches_of: dict[str, list[str]] = {}
         with given.open("wb") as file:
             for batch in batches:
@@ -88,7 +88,7 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
         for number, line in enumerate(made.read_bytes().splitlines(), 1):
             answered = batches_of.get(_id_of(line), [])
             if not answered:
-                # the others are kept; what has no answer is handed over again
+                # the others are kept; requests without an answer are submitted again
                 print(f"line {number} answers no request: {line[:80]!r}", flush=True)
             for batch in answered:
                 answers[batch].append(line + b"\n")
@@ -97,7 +97,7 @@ def _answer(folder: Path, batches: Sequence[str], command: Sequence[str]) -> Non
 
 
 def _id_of(line: bytes) -> str:
-    """Return the id of the request that a line answers; empty if the line is none."""
+    """Return the id of the request that a line answers; empty if it answers none."""
     try:
         return str(json.loads(line)["custom_id"])
     except (ValueError, LookupError, TypeError, RecursionError):

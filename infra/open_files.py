@@ -1,4 +1,4 @@
-"""The limit of open files, which a driver of many workers needs raised: each is some connections."""
+"""The limit of open files, which a driver of many workers must raise: each takes several connections."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from infra.handshakes import MAX_UNFINISHED
 
 log = logging.getLogger(__name__)
 
-#: Connections of a driver to each of its workers (2.8 were measured with 350), and what else it opens, with
-#: the unfinished handshakes of strangers.
+#: Connections of a driver to each of its workers (2.8 were measured with 350), and its other open files,
+#: including unfinished handshakes of strangers.
 FILES_A_WORKER, FILES_BESIDES = 3, 300 + MAX_UNFINISHED
 
 

@@ -54,7 +54,8 @@ class Pool(Frozen):
     """One pool of a profile, such as ``[pools.cpu]``, or with GPUs ``[pools.h100]``."""
 
     partition: str = Field(
-        description="Partition of the jobs; of several, 'a,b' or a list, SLURM takes the first with a node.",
+        description="Partition of the jobs; if there are several ('a,b' or a list), SLURM uses the first "
+        "with a free node.",
         json_schema_extra={"type": ["string", "array"]},
     )
     cores: int = Field(ge=1, description="Cores of one job.")
@@ -121,7 +122,7 @@ class Pool(Frozen):
     @field_validator("partition", "account", "qos", "reservation", "constraint", "gres")
     @classmethod
     def _one_word(cls, value: str | None) -> str | None:
-        # they become part of a line of the job script
+        # they become part of a line in the job script
         if value is not None and (not value or any(c.isspace() for c in value)):
             raise ValueError("it must be one word, without spaces")
         return value
@@ -167,7 +168,7 @@ class Pool(Frozen):
 
     @property
     def limits(self) -> WorkerLimits:
-        """Maximum number of workers, and of seconds that an item may take."""
+        """Maximum number of workers, and maximum seconds of an item."""
         return WorkerLimits(self.maximum * self.processes, seconds_of(self.longest_item))
 
     def share(self, gpus: int) -> Pool:
@@ -189,7 +190,7 @@ class Pool(Frozen):
 
 
 def _parsed_bytes(amount: str) -> int:
-    """Return an amount of memory in bytes, as Dask reads it; only pools of a cluster have one."""
+    """Return an amount of memory in bytes, parsed as Dask does; only pools of a cluster have one."""
     from dask.utils import parse_bytes
 
     return int(parse_bytes(amount))
@@ -205,7 +206,7 @@ def named_pools(pools: Mapping[str, Pool]) -> dict[str, Pool]:
     """
     for name in pools:
         if not is_name(name):
-            raise ValueError(f"a pool's name has {NAME_RULE}: {name!r} is not valid")
+            raise ValueError(f"a pool's name must have {NAME_RULE}: {name!r} is not valid")
     if pools and all(pool.gpus for pool in pools.values()):
         raise ValueError("a cluster needs a pool without GPUs, such as [pools.cpu], for most of the work")
     return {

@@ -30,12 +30,12 @@ FLOW_NAME = "build-slvmeval"
 EVALUATE_FLOW_NAME = "evaluate-slvmeval"
 #: The flow that scores videos with a suite, and its deployment.
 SUITE_FLOW_NAME = "suite-slvmeval"
-#: The flow that publishes a release for annotation and filters it by the votes, and its deployment.
+#: The flow that publishes a release for annotation and filters it by votes, and its deployment.
 ANNOTATE_FLOW_NAME = "annotate-slvmeval"
 #: The flows of the core.
 FLOW_NAMES = (FLOW_NAME, EVALUATE_FLOW_NAME, SUITE_FLOW_NAME, ANNOTATE_FLOW_NAME)
 
-#: Packages whose log lines Prefect's UI shows with a run.
+#: Packages whose log lines Prefect's UI shows for a run.
 OUR_PACKAGES = ("storage_schemas", "tasks", "infra", "flows", "slvmeval")
 
 #: Seconds between heartbeats of a flow; a run without one for `SILENT_S` counts as crashed.
@@ -47,7 +47,7 @@ RUN_SETTINGS = {
     "PREFECT_LOGGING_EXTRA_LOGGERS": ",".join(OUR_PACKAGES),
     # lines written before or after a run belong to no run
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
-    # otherwise a worker could not start while the server is unavailable
+    # otherwise no worker could start while the server is unavailable
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
     # requests wait for an unavailable server: 2, 4, 8 … 256 seconds
     "PREFECT_CLIENT_MAX_RETRIES": "8",
@@ -65,7 +65,7 @@ def log_level(level: int) -> None:
 
 
 def quiet_libraries() -> None:
-    """Show only warnings of the orchestrator's libraries, which log more after their import."""
+    """Show only warnings from the orchestrator's libraries, which log more once imported."""
     for name in ("distributed", "prefect.task_runners", "httpx"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -99,8 +99,8 @@ def prefect_environment(server: str | None = None) -> None:
 def prefect_server() -> Iterator[str]:
     """Yield the URL of a Prefect API: the user's, or that of an embedded server that ends with the block.
 
-    The embedded server has a password of its own, which this process and those that it starts have in their
-    environment: who can talk to a server can see and change its runs.
+    The embedded server has a separate password, which this process and its child processes have in their
+    environment: anyone who can talk to a server can see and change its runs.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def prefect_server() -> Iterator[str]:
 
 
 def require_server(url: str) -> None:
-    """Ask the server that Prefect is set to for a sign of life.
+    """Check that the server configured in Prefect answers.
 
     Raises
     ------
@@ -169,15 +169,15 @@ def _embedded_server(auth: str) -> Iterator[str]:
     Prefect's own class for this imports the whole server into this process, which takes seconds.
     """
     port = str(loopback_port())
-    # this project's folder is not put on its path, where its packages could hide others
+    # keep this project's folder off its path, where our packages could hide others
     command = [sys.executable, "-P", str(Path(embedded_server.__file__)), port]
     # other users can read a command line, but not the environment
     environment = {**os.environ, **_EMBEDDED, "PREFECT_SERVER_API_AUTH_STRING": auth}
     url = f"http://127.0.0.1:{port}/api"
     with _database_alone() as alone:
         if not alone:
-            log.info("another run uses Prefect's database: the records of this one end with it")
-            # the server removes it, also when this process is killed
+            log.info("another run is using Prefect's database: this run's records are temporary")
+            # the server removes it, even if this process is killed
             folder = tempfile.mkdtemp(prefix="slvmeval-prefect-")
             command.append(folder)
             environment[_DATABASE] = f"sqlite+aiosqlite:///{folder}/prefect.db"
@@ -222,8 +222,8 @@ _DATABASE = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
 def _database_alone() -> Iterator[bool]:
     """Yield whether no other embedded server uses Prefect's database on this machine.
 
-    SQLite lets one server write at a time. Two of them refuse each other's requests, and stop where both make
-    the tables.
+    SQLite lets one server write at a time. Two servers would block each other's requests, and fail if both
+    create the tables.
     """
     from prefect.settings import PREFECT_HOME, get_current_settings
 
@@ -239,18 +239,18 @@ def _database_alone() -> Iterator[bool]:
 
 
 _EMBEDDED = {
-    # what Prefect sets for such a server, too
+    # as Prefect itself sets for such a server
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
-    # it stores no blocks: to import all of their types is a quarter of its start
+    # it stores no blocks: importing all their types takes a quarter of its start time
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
 }
 
 
 def _wait_for(process: subprocess.Popen[bytes], url: str) -> None:
-    """Wait until a server answers; PrerequisiteError if it ends or is silent for too long."""
+    """Wait until a server answers; raise PrerequisiteError if it ends or takes too long."""
     import httpx
 
     until = time.monotonic() + START_TIMEOUT_S

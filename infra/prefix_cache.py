@@ -1,7 +1,7 @@
-"""How many tokens of a request the stand-in has read before, by the rules of the providers' caches.
+"""How many tokens of a request the stand-in has read before, by the providers' cache rules.
 
-OpenAI, Gemini and vLLM keep the beginning of every request, in whole blocks. Anthropic keeps it up to the
-places that the request marks.
+OpenAI, Gemini and vLLM cache the beginning of every request, in whole blocks. Anthropic caches it up to the
+positions that the request marks.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from PIL import Image
 
-#: Beginnings shorter than this are not kept (OpenAI, and most models of Anthropic), in tokens.
+#: Minimum length in tokens of a cached beginning (OpenAI, and most models of Anthropic).
 MIN_TOKENS = 1024
-#: Tokens of a block of OpenAI's cache.
+#: Tokens per block of OpenAI's cache.
 BLOCK_TOKENS = 128
-#: Characters of a token, and side of the square of an image that is a token, in pixels.
+#: Characters per token, and side in pixels of the square of an image that counts as a token.
 _LETTERS, _SQUARE_PX = 4, 32
 
-#: A part of a request that is equal as a whole or not: its content, and its tokens.
+#: A part of a request that is compared only as a whole: its content, and its tokens.
 Piece = tuple[str, int]
 
 
@@ -33,9 +33,9 @@ def text_pieces(text: str) -> Iterator[Piece]:
 
 
 def image_piece(data: str) -> Piece:
-    """Return an image in base64, of either alphabet, as a piece: a token for each square of 32 pixels.
+    """Return a base64 image, of either alphabet, as a piece: one token per 32-pixel square.
 
-    A damaged one is a token.
+    A damaged image is one token.
     """
     try:
         plain = data.replace("-", "+").replace("_", "/")
@@ -52,14 +52,14 @@ def digest(text: str) -> str:
 
 
 class PrefixCache:
-    """The beginnings of requests that were read; thread-safe."""
+    """The beginnings of requests read so far; thread-safe."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
         self._lock = threading.Lock()
 
     def read(self, pieces: Iterable[Piece]) -> tuple[int, int]:
-        """Return the tokens of a request, and how many of them are in whole blocks that were read before."""
+        """Return the tokens of a request, and how many of them are in whole blocks read before."""
         blocks, total = [], 0
         beginning = hashlib.sha256()
         for content, count in pieces:
@@ -80,12 +80,12 @@ class PrefixCache:
         return total, cached
 
     def read_marked(self, pieces: Sequence[Piece], marks: Iterable[int]) -> tuple[int, int, int]:
-        """Return the tokens of a request, those that were read before, and those that are kept from now on.
+        """Return the tokens of a request, those read before, and those newly cached.
 
         Parameters
         ----------
         marks
-            Numbers of pieces at whose ends the request marks a beginning to keep.
+            Numbers of the pieces after which the request marks the end of a beginning to cache.
         """
         ends, total = [], 0
         beginning, wanted = hashlib.sha256(), set(marks)

@@ -1,7 +1,7 @@
 """The profile: the settings of a site, which determine where and how a build runs, but not its content.
 
-A profile is not part of any id, so sites with different profiles make the same pairs. The command line
-takes precedence over the environment (``SLVMEVAL_STORE`` etc.), the environment over the file.
+A profile is not part of any id, so sites with different profiles build the same pairs. The command line
+takes precedence over the environment (``SLVMEVAL_STORE`` etc.), and the environment over the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENVIRONMENT_PREFIX = "SLVMEVAL_"
 PROFILE_VARIABLE = "SLVMEVAL_PROFILE"
 
 
-#: Lists and tables, which a variable cannot hold (`model_folders` is a list of folders, as in ``PATH``).
+#: Lists and tables, which a variable cannot contain (`model_folders` is a list of folders, as in ``PATH``).
 _ONLY_IN_FILES = ("sources", "pools", "placement", "model_servers")
 
 
@@ -63,7 +63,7 @@ class Profile(Frozen):
     store: str = Field(default="slvmeval-store", description="Folder of the store.")
     model_folders: tuple[str, ...] = Field(
         default_factory=lambda: (default_model_folder(),),
-        description="Model folders; the first that has a model is used.",
+        description="Model folders; a model is taken from the first that contains it.",
     )
     workers: int = Field(
         default_factory=default_workers, ge=1, description="Number of sources processed at once."
@@ -114,7 +114,9 @@ class Profile(Frozen):
     )
     poll_s: float = Field(default=10.0, gt=0, description="Seconds between queries of SLURM's jobs.")
     most_unfit_nodes: int = Field(
-        default=3, ge=0, description="Nodes of a pool that may be unfit and left out; with more the run ends."
+        default=3,
+        ge=0,
+        description="Maximum number of unfit nodes to leave out of a pool; with more, the run ends.",
     )
     model_servers: dict[str, ModelServer] = Field(
         default_factory=dict, description="OpenAI-compatible servers by name: a URL or a table."
@@ -155,7 +157,7 @@ class Profile(Frozen):
         Raises
         ------
         UserInputError
-            If there is none; `why` says in the message what it is needed for.
+            If there is none; `why` is the purpose given in the message.
         """
         pools = [pool_name for pool_name, pool in self.pools.items() if pool.gpus]
         if name:

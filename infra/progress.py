@@ -27,21 +27,21 @@ from storage_schemas.provenance import utc_now
 log = logging.getLogger(__name__)
 
 _WRITE_EVERY_S = 1.0
-#: A stage's items are logged at most so often; its last item, and those set aside, always.
+#: Minimum seconds between log lines of a stage; its last item, and items set aside, are always logged.
 LOG_EVERY_S = 10.0
 #: Number of finished runs of each flow whose files are kept.
 KEPT_RUNS = 5
 
 
 class SilenceBreaker:
-    """Says what is under way after ten seconds without a line; for logs, in which no bar moves.
+    """Prints what is in progress after ten seconds without a line; for logs, which have no progress bars.
 
     Parameters
     ----------
     say
         Prints a line.
     what
-        What is under way at first.
+        What is in progress at first.
     """
 
     def __init__(self, say: Callable[[str], object], what: str) -> None:
@@ -58,17 +58,17 @@ class SilenceBreaker:
     def __exit__(self, *_: object) -> None:
         """Stop watching."""
         self._ended.set()
-        # the reader of the log may have stopped reading
+        # the log's reader may have gone away
         self._thread.join(1.0)
 
     def working_on(self, what: str, others: int = 0) -> None:
-        """Note what has been under way longest, and the number of others beside it."""
+        """Record what has been in progress longest, and the number of others."""
         if what != self._what:
             self._what, self._began = what, time.monotonic()
         self._others = others
 
     def heard(self) -> None:
-        """Note that a line was printed."""
+        """Record that a line was printed."""
         self._heard = time.monotonic()
 
     def _watch(self) -> None:
@@ -87,8 +87,8 @@ class BuildProgress:
     Parameters
     ----------
     cache
-        Cache folder of the store for the file ``run-HOST-PID.json``, written from the start; None to write no
-        file. Several instances in one process share the file. A build continues without it.
+        Cache folder of the store for the file ``run-HOST-PID.json``, written from the start; None for no
+        file. Several instances in one process share the file. If it cannot be written, the build continues.
     quiet
         Do not draw bars.
     what
@@ -128,7 +128,7 @@ class BuildProgress:
         self._started = utc_now()
 
     def __enter__(self) -> BuildProgress:
-        """Record that a build runs and start drawing."""
+        """Record that a build is running, and start drawing."""
         if self._run_file is not None:
             with suppress(OSError):
                 _remove_old_runs(self._run_file.parent)
@@ -168,7 +168,7 @@ class BuildProgress:
         log.info(message, *values)
 
     def working_on(self, what: str = "", others: int = 0) -> None:
-        """Note what has been under way longest, and the number of others beside it; by default the run."""
+        """Record what has been in progress longest, and the number of others; by default the run."""
         self._silence.working_on(printable(what or self._what), others)
 
     def expect(self, stage: str, total: int) -> None:
@@ -217,7 +217,7 @@ class BuildProgress:
             before = self._pools.get(name, {})
             if any(before.get(key) != pool[key] for key in ("jobs", "pending", "reason")):
                 why = f" ({pool['reason']})" if pool["reason"] else ""
-                self._log("pool %s: %d jobs run, %d wait%s", name, pool["jobs"], pool["pending"], why)
+                self._log("pool %s: %d jobs running, %d waiting%s", name, pool["jobs"], pool["pending"], why)
         self._pools = {name: dict(pool) for name, pool in pools.items()}
         self.unfit |= {name: dict(pool["unfit"]) for name, pool in pools.items() if pool.get("unfit")}
         if pools:
@@ -299,7 +299,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
         if run["status"] == "running" and over:
             run["status"] = "died"
         fields = {key: run[key] for key in ("status", "host", "pid", "started_at", "updated_at", "stages")}
-        # an older version wrote less
+        # an older version wrote fewer keys
         return fields | {
             "what": run.get("what", "build"),
             "flow_run": run.get("flow_run"),
@@ -314,7 +314,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
 
 
 def process_tag(host: str, pid: int) -> str:
-    """Return the tag of a process's Prefect run until the run has noted its id in the file."""
+    """Return the tag of a process's Prefect run, used until the run has recorded its id in the file."""
     return f"process:{host}:{pid}"
 
 

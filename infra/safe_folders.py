@@ -17,8 +17,8 @@ _MAX_LINKS = 40
 def unsafe_folder(folder: str) -> str | None:
     """Return how other users could replace what we put into an existing folder, or None if they cannot.
 
-    Every folder on the way to it, and every link, must be this user's or the system's. Others may write to
-    a folder only if it is like ``/tmp``, where users cannot rename others' files.
+    Every folder and link on its path must belong to this user or the system. A folder may be writable by
+    others only if it is like ``/tmp``, where users cannot rename others' files.
     """
     path, parts = "/", [part for part in os.path.abspath(folder).split("/") if part]  # noqa: PTH100
     links = 0
@@ -29,7 +29,7 @@ def unsafe_folder(folder: str) -> str | None:
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _MAX_LINKS:
-                return f"{path} leads in a circle"
+                return f"{path} is a circular link"
             target = os.readlink(path)  # noqa: PTH115
             parts = [part for part in target.split("/") if part] + parts
             path = "/" if target.startswith("/") else os.path.dirname(path)  # noqa: PTH120
@@ -49,7 +49,7 @@ def _others_can_rename(status: os.stat_result) -> bool:
 
 
 def _only_member(gid: int) -> bool:
-    """Return whether a group is the one that many systems create for each user alone."""
+    """Return whether a group is a user's private group, which many systems create."""
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(os.getuid())
     except KeyError:
@@ -61,6 +61,6 @@ def _trusted_owners() -> set[int]:
     trusted = {0, os.getuid()}
     users = Path("/proc/self/uid_map")
     if users.exists() and users.read_text(encoding="utf-8").split() != ["0", "0", "4294967295"]:
-        # in a container that knows few users, the system's files belong to a stand-in
+        # in a container with few users, the system's files belong to a placeholder user
         trusted.add(int(Path("/proc/sys/kernel/overflowuid").read_text(encoding="utf-8")))
     return trusted

@@ -1,6 +1,6 @@
-"""A private folder for the temporary files of a run, which is never a place where Python looks for modules.
+"""A private folder for the temporary files of a run, never searched by Python for modules.
 
-Dask puts its own folders at the head of ``sys.path``, of every process, and opens lock files in them. By
+Dask puts its own folders at the head of ``sys.path`` of every process, and opens lock files in them. By
 default they are in ``/tmp/dask-scratch-space``, which belongs to the user who creates it first: that user's
 ``av.py`` there would run in our processes, and a link named ``global.lock`` would empty a file of ours.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Part of the name of every folder that Dask creates.
 _DASKS = "dask-scratch-space"
 
-#: Repeats, since worker processes may write until they notice that their driver has gone.
+#: Repeats, because worker processes may write until they notice that their driver is gone.
 _REMOVE = """
 import os, shutil, sys, time
 for _ in range(30):
@@ -42,7 +42,7 @@ class ScratchFolder:
     Raises
     ------
     PrerequisiteError
-        If other users could replace what is in the system's temporary folder.
+        If other users could replace files in the system's temporary folder.
     """
 
     def __init__(self) -> None:
@@ -50,12 +50,12 @@ class ScratchFolder:
             parent = Path(tempfile.gettempdir())
         except FileNotFoundError as missing:
             raise PrerequisiteError(
-                "no folder for temporary files can be written: set TMPDIR to one with free space"
+                "there is no writable folder for temporary files: set TMPDIR to one with free space"
             ) from missing
         problem = unsafe_folder(str(parent))
         if problem:
             raise PrerequisiteError(
-                f"temporary files cannot be kept in {parent}: {problem}. Set TMPDIR to a folder of your own"
+                f"temporary files cannot be kept in {parent}: {problem}. Set TMPDIR to your own folder"
             )
         self.path = Path(tempfile.mkdtemp(prefix="slvmeval-", dir=parent.resolve()))
         self._guard: ExitGuard | None = ExitGuard(_REMOVE, str(self.path))
@@ -69,7 +69,7 @@ class ScratchFolder:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder and its content."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._guard is not None and not self.path.exists():
             self._guard.dismiss()

@@ -1,8 +1,8 @@
 """Run a model server until it ends, and announce it: ``python -m infra.serving … -- COMMAND``.
 
-The command gets ``--host`` and ``--port`` as its last arguments and the key in ``VLLM_API_KEY``. A server
+The command gets ``--host`` and ``--port`` as its last arguments, and the key in ``VLLM_API_KEY``. A server
 that runs as a job has a different address each time, so its URL is written to a file in the store once it
-answers, and removed when it ends. Builds look there for servers that their profile does not name.
+answers, and removed when it ends. Builds look there for servers that are not in their profile.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def server_path(store: Path, name: str) -> Path:
 
 
 def write_server(store: Path, name: str, server: ServerFile) -> None:
-    """Announce a server in a file that only this user or the group of the store can read: it has the key."""
+    """Announce a server in a file that contains the key, readable only by this user or the store's group."""
     path = server_path(store, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder_mode, file_mode = private_modes(store)
-    # a colleague's folder has this mode already
+    # a colleague's folder already has this mode
     if stat.S_IMODE(path.parent.stat().st_mode) != folder_mode:
         path.parent.chmod(folder_mode)
     write_atomic(path, server.model_dump_json(indent=1).encode(), file_mode)
@@ -92,7 +92,7 @@ def forget_server(store: Path, name: str) -> None:
         server_path(store, name).unlink(missing_ok=True)
 
 
-#: Variable for vLLM's key: every user of the machine could read it on the command line.
+#: Variable for vLLM's key: on the command line, every user of the machine could read it.
 KEY_VARIABLE = "VLLM_API_KEY"
 #: Seconds that a server has to shut down.
 _ENDING_S = 30.0
@@ -108,9 +108,8 @@ def serve(
     command
         The server's command, which accepts ``--host`` and ``--port``.
     store, name, model
-        Store and name of the announcement, and the server's name of its model.
-    host, port
-        Address to listen on; port 0 selects a free one.
+        Store and name of the announcement, and the model's name on the server. host, port Address to listen
+        on; port 0 selects a free one.
     start_s
         Seconds to wait until it answers.
 
@@ -175,7 +174,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
                 return
         except urllib.error.HTTPError as problem:
             problem.close()
-            # it is up, but still loading or of another kind
+            # it is running, but still loading, or another kind of server
             if problem.code < 500:
                 raise PrerequisiteError(
                     f"{url}/models answers HTTP {problem.code}: not an OpenAI-compatible server"
@@ -189,7 +188,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, key: str, 
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Make SIGTERM and SIGINT raise, so that what was started can be ended too."""
+    """Make SIGTERM and SIGINT raise an exception, so that child processes can be ended too."""
 
     def unwind(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -221,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--host", help="address to listen on; this machine's by default")
-    parser.add_argument("--interface", help="network interface whose address to use")
+    parser.add_argument("--interface", help="network interface that provides the address")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--start-seconds", type=float, default=1800.0)
     parser.add_argument("command", nargs="+")

@@ -1,11 +1,11 @@
-"""A stand-in for a model server: it answers every question validly, and knows nothing.
+"""A stand-in for a model server: its answers are valid but meaningless.
 
-``python -m infra.stand_in_server --host HOST --port PORT``, with the key in ``VLLM_API_KEY``, as vLLM is
-started. It lets a site try its services, addresses and keys before it has a GPU, and packages their
+``python -m infra.stand_in_server --host HOST --port PORT`` starts it, with the key in ``VLLM_API_KEY``, as
+for vLLM. It lets a site try its services, addresses and keys before it has a GPU, and packages test their
 evaluators. It speaks the chats of OpenAI, Anthropic and Gemini. An answer is the smallest that the request's
-JSON schema allows, otherwise a sentence that says so: never use it for results. Tokens are counted by simple
-rules, and those of a shared beginning as the provider would. It refuses videos that are not JPEG frames with
-their rate, the form in which judges send them to vLLM.
+JSON schema allows; without a schema, a sentence saying that this is a stand-in. Never use it for results.
+Tokens are counted by simple rules, and those of a shared beginning as the provider would count them. It
+rejects videos that are not JPEG frames with their rate, the format in which judges send them to vLLM.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _KEY_VARIABLE = "VLLM_API_KEY"
 
 
 def smallest(schema: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Any:
-    """Return the smallest value that a JSON schema allows, as far as our own schemas go.
+    """Return the smallest value that a JSON schema allows, for the keywords used by our schemas.
 
     Raises
     ------
     UserInputError
-        If the schema has none of the keywords that it knows.
+        If the schema has none of these keywords.
     """
     whole = whole or schema
     if reference := schema.get("$ref"):
@@ -70,16 +70,16 @@ def smallest(schema: Mapping[str, Any], whole: Mapping[str, Any] | None = None) 
             return False
         case "null":
             return None
-    raise UserInputError(f"the stand-in knows no value for the schema {json.dumps(schema)[:200]}")
+    raise UserInputError(f"the stand-in has no value for the schema {json.dumps(schema)[:200]}")
 
 
 def check_videos(request: Mapping[str, Any]) -> None:
-    """Check the videos of a chat request: frames as JPEG, all of them to be read, at a rate.
+    """Check the videos of a chat request: JPEG frames, all of them to be read, with a rate.
 
     Raises
     ------
     UserInputError
-        If one is of another form.
+        If a video has another format.
     """
     contents = (message.get("content") for message in request.get("messages", ()))
     parts = [part for content in contents if isinstance(content, list) for part in content]
@@ -95,12 +95,12 @@ def check_videos(request: Mapping[str, Any]) -> None:
 
 
 def answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
-    """Return the body of the answer to a chat request in OpenAI's form.
+    """Return the response body to a chat request in OpenAI's format.
 
     Raises
     ------
     UserInputError
-        If its schema or a video is of a form that the stand-in does not know.
+        If the stand-in does not support its schema or the format of a video.
     """
     check_videos(request)
     asked = request.get("response_format", {}).get("json_schema", {}).get("schema")
@@ -123,7 +123,7 @@ def answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
 
 
 def anthropic_answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
-    """Return the body of the answer to a message in Anthropic's form; errors as :func:`answer`."""
+    """Return the response body to a message in Anthropic's format; errors as in :func:`answer`."""
     text = _text(request.get("output_config", {}).get("format", {}).get("schema"))
     blocks = [*request.get("system", ()), *(b for m in request["messages"] for b in m["content"])]
     pieces: list[Piece] = []
@@ -150,7 +150,7 @@ def anthropic_answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str
 
 
 def gemini_answer(request: Mapping[str, Any], cache: PrefixCache) -> dict[str, Any]:
-    """Return the body of the answer to contents in Gemini's form; errors as :func:`answer`."""
+    """Return the response body to contents in Gemini's format; errors as in :func:`answer`."""
     text = _text(request.get("generationConfig", {}).get("responseJsonSchema"))
     contents = [request.get("systemInstruction", {}), *request.get("contents", ())]
     tokens, cached = cache.read(piece for one in contents for piece in _pieces(one.get("parts", ())))
@@ -169,7 +169,7 @@ def _text(schema: Mapping[str, Any] | None) -> str:
 
 
 def _pieces(content: str | Iterable[Mapping[str, Any]] | None) -> Iterator[Piece]:
-    """Yield the pieces of a message in the form of any provider."""
+    """Yield the pieces of a message in any provider's format."""
     if isinstance(content, str):
         yield from text_pieces(content)
         return
@@ -186,7 +186,7 @@ def _pieces(content: str | Iterable[Mapping[str, Any]] | None) -> Iterator[Piece
 
 
 def _logprobs(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return each word as a token; those of an `enum` are equally probable, and all others certain."""
+    """Return each word as a token; the values of an `enum` are equally probable, all other words certain."""
     enums = [field["enum"] for field in schema.get("properties", {}).values() if "enum" in field]
     content = []
     for token in re.findall(r"\w+|\W", text):
@@ -196,11 +196,11 @@ def _logprobs(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"content": content}
 
 
-#: Maximum size of a request: a few hundred frames; and how much of one without the key is read.
+#: Maximum size of a request: a few hundred frames; and how much is read of a request without the key.
 _MAX_BYTES, _MAX_STRANGE_BYTES = 256 << 20, 1 << 20
 
 
-#: What answers a request, by the end of its path; Gemini's is :func:`gemini_answer`.
+#: The function that answers a request, by the end of its path; for Gemini it is :func:`gemini_answer`.
 _ANSWERS: Mapping[str, Callable[[Mapping[str, Any], PrefixCache], dict[str, Any]]] = {
     "/v1/chat/completions": answer,
     "/v1/messages": anthropic_answer,
@@ -225,9 +225,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         may, length = self._may(), self.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > _MAX_BYTES:
-            self._refuse(413, f"a request has at most {_MAX_BYTES} bytes")
+            self._refuse(413, f"a request may have at most {_MAX_BYTES} bytes")
             return
-        # some of it is read whatever the answer is, or the connection breaks; of a stranger's, not all
+        # read it whatever the answer is, or the connection breaks; but only part of a stranger's
         body = self.rfile.read(int(length) if may else min(int(length), _MAX_STRANGE_BYTES))
         asked = gemini_answer if self.path.endswith(":generateContent") else _ANSWERS.get(self.path)
         if not may:
@@ -268,7 +268,7 @@ class StandIn(ThreadingHTTPServer):
     Parameters
     ----------
     key
-        The key that clients have to send; None for none.
+        The key that clients must send; None for no key.
     """
 
     daemon_threads = True
@@ -279,7 +279,7 @@ class StandIn(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address; that of OpenAI's interface has ``/v1`` at its end."""
+        """Its address; that of OpenAI's interface ends with ``/v1``."""
         return f"http://{self.server_address[0]!s}:{self.server_port}"
 
 

@@ -1,4 +1,4 @@
-"""What each of our processes prepares before it imports libraries: proxies, and a home folder to write to."""
+"""What each of our processes prepares before it imports libraries: proxies and a writable home folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from storage_schemas.user import TEMPORARY_HOME, can_write, home_folder
 
 #: Where Linux shows its processes.
 PROCESSES = Path("/proc")
-#: The folders of this process, each removed at its end.
+#: The folders of this process, removed when it ends.
 _folders: list[ScratchFolder] = []
 
 
 def prepare_surroundings() -> None:
-    """Make the environment of this process, and of those that it starts, one in which libraries work.
+    """Prepare the environment of this process and its child processes so that libraries work.
 
     Raises
     ------
@@ -27,15 +27,15 @@ def prepare_surroundings() -> None:
     """
     if sys.platform == "linux" and not (PROCESSES / "self" / "stat").exists():
         raise PrerequisiteError(
-            f"there is no {PROCESSES}, in which libraries look up this process: mount it "
-            f"(`mount -t proc proc {PROCESSES}`), or have the container do it"
+            f"there is no {PROCESSES}, where libraries look up this process: mount it (`mount -t "
+            f"proc proc {PROCESSES}`), or let the container mount it"
         )
     repair_proxies(os.environ.get("PREFECT_API_URL", ""))
     _find_home()
 
 
 def _find_home() -> None:
-    """Replace a home folder that does not exist, and keep libraries from writing to one that is read-only.
+    """Replace a missing home folder, and keep libraries from writing to a read-only one.
 
     Prefect, Dask, Matplotlib and the hub's client look there for settings, and create folders.
     """

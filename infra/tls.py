@@ -1,7 +1,7 @@
 """The certificate of a run, with which its Dask scheduler, workers and clients recognise each other.
 
-All of them hold the same key and reject anyone without it: who can connect to a scheduler or a worker can run
-code as its user.
+All share the same key and reject anyone without it: anyone who can connect to a scheduler or a worker can
+run code as its user.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from distributed import Security
 
 from storage_schemas.commit import write_atomic
 
-#: Valid from this long ago, since clocks of nodes differ, and for longer than any run.
+#: Valid from this long ago, because clocks of nodes differ, and for longer than any run.
 _BEFORE, _AFTER = timedelta(days=1), timedelta(days=365)
 
 _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
@@ -22,7 +22,7 @@ _CERTIFICATE, _KEY = "certificate.pem", "key.pem"
 
 @dataclass(frozen=True)
 class Credentials:
-    """A self-signed certificate and its key: both as PEM, or the paths of files with them."""
+    """A self-signed certificate and its key: both as PEM, or as paths of files."""
 
     certificate: str
     key: str
@@ -53,7 +53,7 @@ def credential_files(folder: Path) -> Credentials:
 def new_credentials() -> Credentials:
     """Return a new certificate and its key.
 
-    Dask's own ``Security.temporary`` is valid from now on, which a node with a slower clock refuses.
+    Dask's own ``Security.temporary`` is valid only from now, so a node with a slow clock rejects it.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

@@ -1,4 +1,4 @@
-"""How vLLM, the documented server of language models, serves the papers' models (``vllm_models.toml``)."""
+"""How vLLM, the documented language model server, serves the papers' models (``vllm_models.toml``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from storage_schemas.model import Frozen
 
-#: The kind of requests that a model answers; ``images`` are chats with images.
+#: The kind of requests that a model answers; ``images`` means chats with images.
 Asks = Literal["chat", "images", "embeddings"]
 
 
@@ -24,7 +24,7 @@ class VllmModel(Frozen):
     repository
         The hub's repository, and the model's name for clients.
     server
-        Name of the server under which clients look for it.
+        Name under which clients look for the server.
     asks
         The kind of its requests.
     weights_gb
@@ -58,8 +58,8 @@ def _listed() -> Mapping[str, VllmModel]:
     return {name: VllmModel.model_validate(values) for name, values in tomllib.loads(text).items()}
 
 
-#: Variables of the server's process. Without the first it refuses requests with more than 716 MB of decoded
-#: frames, which are 1,213 of 512×288.
+#: Variables of the server's process. Without the first it rejects requests with more than 716 MB of decoded
+#: frames, which is 1,213 frames of 512×288.
 VLLM_ENVIRONMENT: Mapping[str, str] = {"VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES": "0"}
 
 #: The models that the papers serve, by name.
@@ -75,7 +75,8 @@ def vllm_command(
     more: Sequence[str] = (),
     batches: bool = False,
 ) -> list[str]:
-    """Return the command that serves a model, without host and port; or one that answers a file of requests.
+    """Return the command that serves a model, without host and port; or the command that answers a file of
+    requests.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def vllm_command(
     more
         Further arguments, last.
     batches
-        Whether it answers a file and ends; without the files.
+        Whether it answers a file and ends; the files are not included.
     """
     limits = json.dumps({"image": model.images, "video": model.videos})
     return [
@@ -104,7 +105,7 @@ def vllm_command(
 
 
 def _video_arguments(model: VllmModel) -> list[str]:
-    """Return the arguments with which a request's videos keep all frames, at the times that it gives."""
+    """Return the arguments that preserve all frames of a request's videos, at their given times."""
     arguments = ["--media-io-kwargs", json.dumps({"video": {"num_frames": -1}}), "--trust-request-mm-kwargs"]
     if model.video_pixels is not None:
         # the place for a video's embeddings is reserved at the start

@@ -175,7 +175,7 @@ def restart(folder: Path, daemon: str, away_s: float) -> None:
     os.kill(pid, signal.SIGKILL)
     _wait(lambda: daemon not in _living(folder), PROCESSES_END_S)
     time.sleep(away_s)
-    # -c, with which they start first, would forget the jobs
+    # -c, used for the first start, would discard the jobs
     node = daemon.removeprefix("slurmd-")
     command = "slurmctld -D" if daemon == "slurmctld" else f"slurmd -D -N {node}"
     _launch(folder, daemon, f"{command} -f {folder}/slurm.conf")

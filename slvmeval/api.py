@@ -40,13 +40,13 @@ def open_store(path: str | Path) -> Store:
     Raises
     ------
     StoreError
-        If there is none, or one of another schema version.
+        If there is no store, or it has another schema version.
     """
     return Store.open(Path(path))
 
 
 def open_release(store: str | Path | Store, name: str | None = None, version: int | None = None) -> Release:
-    """Open a release; without a name the only one, without a version the newest complete one.
+    """Open a release; by default the only one, in its newest complete version.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def open_release(store: str | Path | Store, name: str | None = None, version: in
     Raises
     ------
     StoreError
-        If there is no store, or one of another schema version.
+        If there is no store, or it has another schema version.
     UserInputError
         If there is no such release or version; the message lists the existing ones.
 
@@ -83,7 +83,7 @@ def open_pair(release: Release, pair_id: str) -> Pair:
 
 
 def iter_pairs(release: Release, aspect: str | None = None) -> Iterator[Pair]:
-    """Yield the pairs of a release, or those of one aspect, opening each when it is reached."""
+    """Yield the pairs of a release, or of one aspect, opening each when the iteration reaches it."""
     for record in release.pairs(aspect=aspect):
         yield view.open_record(release.store, record, release.prompt_of(record))
 
@@ -108,7 +108,7 @@ def evaluate(
 ) -> pa.Table:
     """Let evaluators judge the pairs of a release, in this process; return their :func:`judgements`.
 
-    Answered requests are not repeated: a call that was interrupted continues where it was.
+    Answered requests are not repeated: repeating an interrupted call resumes it.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def judgements(release: Release, evaluators: Sequence[str] = ()) -> pa.Table:
     Parameters
     ----------
     evaluators
-        Only those of these evaluators, by the names in the column `evaluator`.
+        Only answers of these evaluators, named as in the column `evaluator`.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def report(
     Parameters
     ----------
     folder
-        New, empty, or of an earlier report.
+        A new or empty folder, or one with an earlier report.
     evaluators
         Only these; by default all.
     public
@@ -217,7 +217,7 @@ def compare(release: Release, first: str, second: str) -> pa.Table:
     Raises
     ------
     UserInputError
-        If one of them judged nothing here; the message lists those that did.
+        If either has judged no pair of the release; the message lists the evaluators that have.
     """
     import pyarrow as pa
 

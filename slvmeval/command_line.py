@@ -21,10 +21,10 @@ def command_line(*words: str | Path, store: str | Path | None = None) -> str:
 
 
 def store_words(store: str | Path) -> list[str]:
-    """Return the option for a store; nothing for the store that commands use without it."""
+    """Return the option for a store; nothing for the store that commands use by default."""
     from infra.profile import load_profile
 
-    # a damaged profile in the environment is not read by a command that names another one
+    # a command that names another profile does not read a damaged one in the environment
     with suppress(UserInputError):
         if Path(load_profile().store).expanduser().resolve() == Path(store).expanduser().resolve():
             return []

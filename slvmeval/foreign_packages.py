@@ -11,11 +11,11 @@ OURS = ("storage_schemas", "tasks", "infra", "flows")
 
 
 def foreign_packages(names: Sequence[str] = OURS) -> dict[str, str]:
-    """Return where Python finds those of our packages that it does not find next to this one."""
+    """Return where Python finds those of our packages that are not next to this one."""
     home = Path(__file__).resolve().parents[1]
     foreign = {}
     for name in names:
-        # what an editable installation adds is asked last, and is ours
+        # an editable installation's finder comes last, and finds ours
         spec = PathFinder.find_spec(name)
         if spec is None:
             continue
@@ -31,5 +31,5 @@ def in_words(foreign: dict[str, str]) -> str:
     listed = ", ".join(f"{name} is {origin}" for name, origin in foreign.items())
     return (
         f"Python finds other code under the names of slvmeval's packages ({listed}): start from another "
-        "folder, set PYTHONSAFEPATH=1, or install slvmeval into an environment of its own"
+        "folder, set PYTHONSAFEPATH=1, or install slvmeval into a separate environment"
     )

@@ -1,4 +1,4 @@
-"""Write the files that a user starts a package or project from: all or none, and over nothing."""
+"""Write the initial files of a package or project: all or none, never overwriting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from storage_schemas.errors import UserInputError
 
 
 def write_new_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder, which is made if it is not there.
+    """Write files into a folder, creating it if necessary.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def write_new_files(folder: Path, files: Mapping[str, str]) -> None:
     UserInputError
         If one of them exists, or the folder cannot be written.
     """
-    # without links, for a link cannot be replaced by a folder
+    # resolve links, because a link cannot be replaced by a folder
     folder = folder.resolve()
     existing = sorted(name for name in files if os.path.lexists(folder / name))
     if existing:
         raise UserInputError(
-            f"{folder} has {existing[0]} already, and nothing is overwritten: name another folder"
+            f"{folder} already contains {existing[0]}, which is not overwritten: name another folder"
         )
     try:
         is_there = folder.exists()
@@ -47,10 +47,10 @@ def write_new_files(folder: Path, files: Mapping[str, str]) -> None:
             if not is_there:
                 draft.replace(folder)
                 return
-            # the folder stays the same one: a shell may be in it, or it is a mount
+            # keep the folder itself: it may be a mount, or a shell's working directory
             for name in files:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                # fails where one has appeared meanwhile
+                # fails if a file has appeared meanwhile
                 os.link(draft / name, folder / name)
     except OSError as problem:
         raise UserInputError(

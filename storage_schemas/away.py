@@ -1,4 +1,4 @@
-"""A file system that does not answer for a moment: it says nothing about the data, and is asked again."""
+"""A file system that temporarily does not answer: this says nothing about the data; reading is retried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Errors of a file system that does not answer, or whose server was replaced.
+#: Errors of a file system that does not answer or whose server was replaced.
 AWAY_ERRNOS = frozenset(
     {
         errno.EIO,
@@ -28,9 +28,9 @@ PAUSES_S = (0.1, 0.5, 2.0)
 
 
 def is_away(problem: BaseException | None) -> bool:
-    """Return whether an error, or one behind it, says that a file system does not answer.
+    """Return whether an error, or one of its causes, says that a file system does not answer.
 
-    Libraries put errors of their own in front of it: Python's ``zipfile`` calls such a file no ZIP file.
+    Libraries wrap it in other errors: Python's ``zipfile`` reports that the file is not a ZIP file.
     """
     while problem is not None:
         if isinstance(problem, OSError) and problem.errno in AWAY_ERRNOS:
@@ -41,12 +41,12 @@ def is_away(problem: BaseException | None) -> bool:
 
 
 def ask_again(read: Callable[[], T]) -> T:
-    """Return what `read` returns; call it again if the file system does not answer.
+    """Return the result of `read`, calling it again if the file system does not answer.
 
     Raises
     ------
     Exception
-        That of the last call. If it :func:`is_away`, it is not a verdict on the data.
+        The error of the last call. If it :func:`is_away`, it says nothing about the data.
     """
     for pause_s in PAUSES_S:
         try:

@@ -1,6 +1,6 @@
 """Checksums of large files, cached across processes while the files do not change.
 
-The user's cache folder holds one file for each folder of weights, images or videos, with a line for each file
+The user's cache contains one file for each folder of weights, images or videos, with a line for each file
 that was read; deleting it only costs time.
 """
 
@@ -23,16 +23,16 @@ from storage_schemas.user import cache_folder
 
 log = logging.getLogger(__name__)
 
-#: A file changed less than this before it was read may change again within the clock's resolution.
+#: A file that changed less than this before it was read may change again within the clock's resolution.
 _SETTLED_NS = 2_000_000_000
-#: Lines that files of earlier states may leave before they are thrown out.
+#: Maximum number of outdated lines before they are removed.
 _MAX_OLD = 1000
 #: Files read by this process: path and state → SHA-256.
 _read_here: dict[tuple[Any, ...], str] = {}
 
 
 def verified_folder() -> Path | None:
-    """Return the folder ``verified`` of the user's cache, or None without one."""
+    """Return the folder ``verified`` of the user's cache, or None if there is no cache."""
     cache = cache_folder()
     return None if cache is None else cache / "verified"
 
@@ -40,8 +40,8 @@ def verified_folder() -> Path | None:
 def remembered_digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of files in a folder, by name, reading only new and changed files.
 
-    A file counts as unchanged while its size, inode, mtime and ctime are the same. Without a cache folder
-    that can be written, every file is read each time.
+    A file counts as unchanged while its size, inode, mtime and ctime are the same. Without a writable cache
+    folder, every file is read each time.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class _Memory:
         self._inode, self._end, self._lines = 0, 0, 0
 
     def read_on(self) -> dict[str, list[Any]]:
-        """Return what is known: by name, a file's state and SHA-256."""
+        """Return the cached lines: by name, a file's state and SHA-256."""
         with self._lock:
             try:
                 self._read_on()
@@ -119,12 +119,12 @@ class _Memory:
             return
         with open_regular(self._path) as file:
             file.seek(self._end)
-            # what another process is writing has no end yet
+            # a line that another process is writing is not terminated yet
             lines = file.read().rpartition(b"\n")[0]
         self._end += len(lines) + 1 if lines else 0
         for line in lines.split(b"\n"):
             self._lines += 1
-            # a line that was torn, or is not a line of ours, says nothing
+            # ignore a torn line, or one that is not ours
             with suppress(ValueError, TypeError):
                 name, *row = json.loads(line)
                 if isinstance(name, str) and len(row) == 5:
@@ -133,7 +133,7 @@ class _Memory:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        """Throw out lines of earlier states; what others append meanwhile is lost, and costs them time."""
+        """Remove lines of earlier states; lines that others append meanwhile are lost, costing them time."""
         lines = [json.dumps([name, *row]) for name, row in self._known.items()]
         with suppress(SetAside):
             write_atomic(self._path, "".join(f"{line}\n" for line in lines).encode())
@@ -149,7 +149,7 @@ class _Memory:
             log.info("checksums of %s are not cached: %s", folder, problem)
 
 
-#: By path, what this process has read.
+#: The lines that this process has read, by path.
 _memories: dict[Path, _Memory] = {}
 
 

@@ -25,7 +25,7 @@ from storage_schemas.json_checksum import with_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.regular_files import check_regular, entries, files_below, folders_below
 
-#: Version of everything under a store's folder; a store of any other version is refused.
+#: Version of everything under a store's folder; stores of other versions are rejected.
 SCHEMA_VERSION = 1
 
 MANIFEST_NAME = "manifest.json"
@@ -80,7 +80,7 @@ def commit_point(kind: str, step: str) -> None:
 
 @contextmanager
 def storage_errors(where: Path) -> Iterator[None]:
-    """Convert "no space", "read-only" and "away" errors of the operating system into their reasons."""
+    """Convert the operating system's "no space", "read-only" and "away" errors into reasons."""
     where = where.absolute()
     try:
         yield
@@ -129,7 +129,7 @@ def sync_tree(folder: Path) -> None:
 def refuse_special_target(path: Path) -> None:
     """Raise UserInputError if a rename to `path` would replace something other than a file.
 
-    A device or a pipe is replaced by a rename like a file, and so is a link to one, or to an open file of a
+    A rename would replace a device or a pipe like a file, and also a link to one, or to an open file of a
     process (``/dev/stdout``).
     """
     try:
@@ -139,18 +139,18 @@ def refuse_special_target(path: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        # what lies in the way is reported where the folder is made
+        # an obstacle is reported where the folder is created
         return
     except OSError as problem:
         raise UserInputError(
-            f"{path} cannot be written: {problem.strerror}; name a file, or a path where nothing is"
+            f"{path} cannot be written: {problem.strerror}; name a file, or a path that does not exist"
         ) from problem
 
 
 def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Replace the file at `path` by `data`, so that a reader sees either the old or the new content.
+    """Replace the file at `path` with `data`, so that a reader sees either the old or the new content.
 
-    If `mode` is given, the file has it from the start.
+    A given `mode` applies from the start.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
 def private_modes(store: Path) -> tuple[int, int]:
     """Return the modes of a folder and of a file with secrets in a store.
 
-    Only this user may read them; in a store that a group shares (``chmod g+ws``), the group, too.
+    Only this user may read them; in a store shared by a group (``chmod g+ws``), so may the group.
     """
     group = stat.S_ISGID | stat.S_IWGRP
     return (0o2770, 0o640) if store.stat().st_mode & group == group else (0o700, 0o600)
@@ -232,7 +232,7 @@ def _renamed(staged: Path, target: Path) -> bool:
 
 @contextmanager
 def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
-    """Make a folder below `staging` that is removed at exit unless it was renamed.
+    """Create a folder below `staging` that is removed at exit unless it was renamed.
 
     Its name identifies the owning process and machine, which distinguishes abandoned folders from those being
     written.
@@ -251,7 +251,7 @@ def staging_folder(staging: Path, kind: str) -> Iterator[Path]:
 def retire_folder(staging: Path, kind: str, folder: Path) -> None:
     """Remove a folder atomically for readers: move it to `staging`, then delete it.
 
-    If the process is killed meanwhile, the rest is cleared like other abandoned work.
+    If the process is killed meanwhile, the rest is removed like other abandoned work.
     """
     with storage_errors(staging):
         staging.mkdir(parents=True, exist_ok=True)
@@ -270,7 +270,7 @@ def abandoned(staging: Path) -> list[Path]:
     for folder in (Path(entry.path) for entry in entries(staging)):
         parts = folder.name.split(".")
         if len(parts) != 4 or not parts[2].isdigit():
-            raise StoreError(f"{folder} was not made by slvmeval: inspect it and remove it by hand")
+            raise StoreError(f"{folder} was not created by slvmeval: inspect it and remove it by hand")
         if parts[1] == _host() and not process_alive(int(parts[2])):
             left.append(folder)
     return left

@@ -75,14 +75,15 @@ TRANSIENT_REASONS = frozenset(
     }
 )
 
-#: Those of a file system that does not take or give data for a while.
+#: Reasons of a file system that temporarily cannot be written or read.
 AWAY_REASONS = frozenset({Reason.READ_ONLY_STORE, Reason.STORAGE_AWAY})
 
 
 class SlvmevalError(Exception):
     """Base class of all errors raised deliberately by this project.
 
-    Its texts contain no secrets, and no control characters but line breaks: those of file names are escaped.
+    Its texts contain no secrets and no control characters except line breaks: those in file names are
+    escaped.
     """
 
     def __init__(self, *arguments: object) -> None:
@@ -125,7 +126,7 @@ class SetAside(SlvmevalError):
     """
 
     def __init__(self, reason: Reason, message: str) -> None:
-        # a row is one line, whatever the name of a file
+        # a row is one line, whatever file names it contains
         super().__init__(reason, printable(message, keep="\t"))
         self.reason = reason
         self.message = str(self.args[1])
@@ -147,7 +148,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def _difference(name: str, near: str) -> str:
-    """Say how two names differ that look alike, as those of two systems may."""
+    """Describe the difference between two names that look alike, as names from two systems may."""
     if unicodedata.normalize("NFC", name) != unicodedata.normalize("NFC", near):
         return ""
     return f" (the same letters in another Unicode form: {near!a}, not {name!a})"

@@ -1,7 +1,7 @@
-"""Which extra of this project brings a package, and the sentence where one is missing.
+"""Which extra of this project provides a package, and the message if one is missing.
 
-`pip install slvmeval` installs what opens, judges and reports on releases. Modules that need more are
-imported when something uses them.
+`pip install slvmeval` installs what is needed to open, judge and report on releases. Modules that need more
+are imported when something uses them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ EXTRAS: Mapping[str, tuple[str, ...]] = {
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module can be imported; it is not, but the packages around it are."""
+    """Return whether a module can be imported, importing only its parent packages."""
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it
+    except ModuleNotFoundError:  # its parent package
         return False
 
 
@@ -56,7 +56,7 @@ def missing_package(module: str) -> PrerequisiteError | None:
     Parameters
     ----------
     module
-        Its name, or that of a module in it.
+        Its name, or the name of a submodule.
     """
     for extra, modules in EXTRAS.items():
         for one in modules:
@@ -73,7 +73,7 @@ def require_package(module: str) -> None:
 
 @contextmanager
 def explain_missing_packages() -> Iterator[None]:
-    """Raise PrerequisiteError with the command where an import finds no package of an extra."""
+    """Raise PrerequisiteError with the command if an import lacks a package of an extra."""
     try:
         yield
     except ModuleNotFoundError as problem:
@@ -83,7 +83,7 @@ def explain_missing_packages() -> Iterator[None]:
 
 
 def lazy_package(module: str) -> Any:
-    """Return what stands for a module of an extra: it is imported when an attribute is first used.
+    """Return a stand-in for a module of an extra, which is imported when an attribute is first used.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The first of many things in a message, and the number of the others."""
+"""The first of many items in a message, and the number of the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def first_names(names: Sequence[str], most: int) -> str:
 
 
 def first_lines(lines: Sequence[str], most: int, see: str = "") -> list[str]:
-    """Return the first lines, and one on the others; `see` says what shows all.
+    """Return the first lines, and one about the others; `see` says how to show all.
 
     Examples
     --------

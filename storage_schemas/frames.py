@@ -64,8 +64,8 @@ class WrittenFrames:
 def _set_zarr() -> None:
     """Let Zarr code frames in one thread, a few at once.
 
-    Each core runs a process of its own already. Handing each frame to a thread of its own takes Zarr as long
-    as decoding it, and a third more memory.
+    Each core already runs a separate process. Passing each frame to a separate thread would take Zarr as
+    long as decoding it, and a third more memory.
     """
     import zarr
 
@@ -99,7 +99,7 @@ class FrameWriter:
         _set_zarr()
         self._shape = (height * 3 // 2, width)
         self._path = path
-        #: Entries not yet in the ``.zip`` file (at most one shard of frames), and the names of those in it.
+        #: Entries not yet in the ``.zip`` file (at most one shard of frames), and the names of entries in it.
         self._entries: dict[str, Any] = {}
         self._packed: list[str] = []
         if path.suffix == ".zip":
@@ -135,7 +135,7 @@ class FrameWriter:
     def append(self, planes: Planes, pts_s: float) -> None:
         """Append one frame, ``(H·3/2, W)`` uint8, whose image has time `pts_s`."""
         if planes.shape != self._shape or planes.dtype != np.uint8:
-            raise ValueError(f"a frame of {planes.shape} {planes.dtype} does not fit {self._shape} uint8")
+            raise ValueError(f"a frame of {planes.shape} {planes.dtype} does not match {self._shape} uint8")
         self._buffer[self._held] = planes
         self._held += 1
         self._pts.append(pts_s)
@@ -147,7 +147,7 @@ class FrameWriter:
         if not self._held:
             return
         if len(self._buffer) < SHARD_FRAMES and self._written:
-            raise ValueError(f"more frames than the {len(self._buffer)} that were announced")
+            raise ValueError(f"more frames than the expected {len(self._buffer)}")
         end = self._written + self._held
         if end > self._planes.shape[0]:
             self._planes.resize((end, *self._shape))
@@ -156,7 +156,7 @@ class FrameWriter:
         self._pack("planes/c/")
 
     def _pack(self, prefix: str = "") -> None:
-        """Move the entries whose names begin so into the ``.zip`` file, if there is one."""
+        """Move the entries with this name prefix into the ``.zip`` file, if there is one."""
         from storage_schemas.zip_store import append
 
         names = sorted(name for name in self._entries if name.startswith(prefix))
@@ -175,12 +175,12 @@ class FrameWriter:
         return self._pts
 
     def finish(self) -> WrittenFrames:
-        """Write the buffered frames and the small arrays, which completes the array.
+        """Write the buffered frames and the small arrays, completing the array.
 
         Raises
         ------
         OSError
-            If what was written cannot be read back.
+            If the written data cannot be read back.
         """
         import zarr.codecs
 
@@ -228,7 +228,7 @@ class FrameReader:
     StoreError
         If there is no frame array.
     OSError
-        If its file system does not answer; so do all methods that read.
+        If its file system does not answer; also raised by all methods that read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -309,14 +309,14 @@ class FrameReader:
             raise IntegrityError(f"frames {first}…{first + count} of {self.path}: {problem}") from problem
 
     def _require_shards(self, first: int, last: int) -> None:
-        # Zarr reads a missing file as zeros, which is a valid picture
+        # Zarr reads a missing file as zeros, which is a valid frame
         for shard in range(first, last + 1):
             if shard not in self._seen:
                 name = f"planes/c/{shard}/0/0"
                 exists = (self.path / name).is_file() if self._packed is None else name in self._packed
                 if not exists:
                     raise IntegrityError(
-                        f"{self.path / name} is missing: remove what holds it and build again"
+                        f"{self.path / name} is missing: remove its artifact and build again"
                     )
                 self._seen.add(shard)
 
@@ -337,7 +337,7 @@ class FrameReader:
         return [index for start in starts for index in self._wrong(start)]
 
     def _wrong(self, first: int) -> list[int]:
-        """Return the wrong frames of the shard that begins there; its frames are freed before the next's."""
+        """Return the wrong frames of the shard that begins there; they are freed before the next shard."""
         count = min(SHARD_FRAMES, self.count - first)
         try:
             planes = self.read(first, count)

@@ -1,6 +1,6 @@
 """Remove what a store does not need: caches, unreferenced artifacts, and remains of killed processes.
 
-Do not run this while a build writes to the store: its pairs do not belong to a release yet.
+Do not run this while a build writes to the store, because its pairs do not belong to a release yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from storage_schemas.store import (
 
 @dataclass(frozen=True)
 class Freed:
-    """Number and bytes of the artifacts of a kind that were, or would be, removed."""
+    """Number and size of the artifacts of a kind that were, or would be, removed."""
 
     kind: str
     count: int
@@ -73,7 +73,7 @@ def evict(store: Store, kind: str, dry_run: bool = False) -> Freed:
 def drop_unreferenced(store: Store, dry_run: bool = False) -> list[Freed]:
     """Remove artifacts that no release version references: verifications, then pairs, then clips.
 
-    Caption analyses are kept: they are small, and their id does not tell their source.
+    Caption analyses are kept: they are small, and their id does not identify their source.
     """
     used = used_ids(store)
     freed = []
@@ -106,9 +106,9 @@ def drop_features(store: Store, dry_run: bool = False) -> Freed:
 
 
 def drop_partial_analyses(store: Store, every: bool, dry_run: bool = False) -> Freed:
-    """Remove kept caption answers that are part of an artifact, or all of them if `every`.
+    """Remove stored caption answers that are part of an artifact, or all of them if `every`.
 
-    The next build of the same recipe continues with the others.
+    The next build with the same recipe continues with the others.
     """
     root = store.partial_analyses
     removable = [
@@ -124,7 +124,7 @@ def drop_partial_analyses(store: Store, every: bool, dry_run: bool = False) -> F
 
 
 def clear_staging(store: Store, dry_run: bool = False) -> Freed:
-    """Remove what killed processes of this machine left in staging."""
+    """Remove files that killed processes of this machine left in staging."""
     left = abandoned(store.staging)
     size = sum(file.stat().st_size for folder in left for file in files_below(folder))
     if not dry_run:
@@ -133,7 +133,7 @@ def clear_staging(store: Store, dry_run: bool = False) -> Freed:
 
 
 def kind_sizes(store: Store) -> Iterator[Freed]:
-    """Yield number and bytes of the artifacts of each kind in the store."""
+    """Yield number and size of the artifacts of each kind in the store."""
     for kind in (entry.name for entry in entries(store.root / "artifacts")):
         manifests = list(store.manifests(kind))
         yield Freed(kind, len(manifests), sum(manifest.bytes for manifest in manifests))

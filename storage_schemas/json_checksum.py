@@ -1,7 +1,7 @@
 """JSON objects that end with a checksum of everything before it, so that any changed byte is found.
 
 ``{"a": 1}`` is stored as ``{"a": 1, "checksum": "…"}``, with the SHA-256 of the bytes before the last comma.
-Manifests, lines of append-only files and the build's small caches are stored so.
+Manifests, lines of append-only files and the build's small caches are stored this way.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _END_LENGTH = len(b', "checksum": ""}') + 64
 
 
 def with_checksum(text: str | bytes) -> bytes:
-    """Return the JSON text of a non-empty object with its checksum as last member."""
+    """Return the JSON text of a non-empty object, with its checksum as the last member."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     body = raw.removesuffix(b"}").rstrip()
     return body + b', "checksum": "%s"}' % hashlib.sha256(body).hexdigest().encode()
 
 
 def without_checksum(stored: bytes) -> bytes | None:
-    """Return the JSON text that :func:`with_checksum` was given; None if a byte of it is not as it was."""
+    """Return the JSON text that was given to :func:`with_checksum`; None if any byte has changed."""
     body, end = stored[:-_END_LENGTH], _END.fullmatch(stored[-_END_LENGTH:])
     if end is None or hashlib.sha256(body).hexdigest().encode() != end[1]:
         return None

@@ -56,7 +56,7 @@ class LinesFile:
             sync_path(folder)
 
     def begin(self, key: str) -> None:
-        """Record that a request starts, so that it is known if the process dies during it."""
+        """Record that a request starts, so that a death of the process during it is noticed."""
         self._write({_BEGUN: key})
 
     def add(self, row: StoredRow) -> None:
@@ -108,7 +108,7 @@ def rows_of_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def lines_since(path: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the answers in a file of lines from a place on, and the place where whole lines end.
+    """Return the answers in a file of lines from an offset on, and the offset where complete lines end.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def lines_since(path: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def unanswered(path: Path) -> list[str]:
-    """Return the keys of the requests that were begun in a file and have no row there, in their order."""
+    """Return, in order, the keys of the requests that were begun in a file but have no row there."""
     entries, _ = _entries(path)
     answered = {entry["key"] for entry in entries if _BEGUN not in entry}
     return [entry[_BEGUN] for entry in entries if _BEGUN in entry and entry[_BEGUN] not in answered]
@@ -141,7 +141,7 @@ def _entries(path: Path, begin: int = 0) -> tuple[list[dict[str, Any]], int]:
 
 
 def task_of(path: Path) -> str:
-    """Return the name of the work from a file's name."""
+    """Return the task's name from a file's name."""
     return path.name.split(".")[2]
 
 
@@ -161,7 +161,7 @@ LineRow = TypeVar("LineRow", bound=Frozen)
 
 
 class LinesFolder(Generic[LineRow]):
-    """Rows of all files in a folder, and this process's own file, created with its first row.
+    """Rows of all files in a folder, and of this process's own file, created with its first row.
 
     Not thread-safe.
 
@@ -190,9 +190,9 @@ class LinesFolder(Generic[LineRow]):
                 log.warning("%s ends with an incomplete line: %s", path, self._lost)
 
     def new_rows(self) -> Iterator[LineRow]:
-        """Yield the rows that any process added since the last call.
+        """Yield the rows that any process has added since the last call.
 
-        An incomplete last line is skipped: it may still be written.
+        An incomplete last line is skipped: it may still be being written.
         """
         for path in sorted(self.folder.glob("*.jsonl")):
             upto = self._read_upto.get(path, 0)
@@ -230,7 +230,7 @@ class LinesFolder(Generic[LineRow]):
 
 
 def _since(path: Path, begin: int) -> bytes:
-    """Return the content of a file from an offset on; empty if it was removed and its rows moved."""
+    """Return the content of a file from an offset on; empty if it was removed because its rows were moved."""
     try:
         if path.stat().st_size <= begin:
             return b""

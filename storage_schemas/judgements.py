@@ -100,16 +100,16 @@ JUDGEMENTS = pa.schema(
 )
 
 
-#: Key of a row's details that says that its pair is a control, of which no side is better.
+#: Key of a row's details that marks its pair as a control, in which neither side is better.
 CONTROL_KEY = "control"
-#: Key of a row's details that says in which wording its evaluator was asked, and what its name is without.
+#: Key of a row's details with the wording in which its evaluator was asked, and its name without it.
 WORDING_KEY = "wording"
-#: Key of a row's details that names the probe of its evaluator, which is shown or told something else.
+#: Key of a row's details with its evaluator's probe, which changes what the evaluator is shown or told.
 PROBE_KEY = "probe"
 
 
 class EstimatedTokens(Frozen):
-    """Tokens and dollars by estimate; no dollars if a model has no price."""
+    """Estimated tokens and dollars; None for dollars if a model has no price."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -133,7 +133,7 @@ class Judgement(Frozen):
     key
         Checksum of the complete request; an identical request has the same key and is not repeated.
     evaluator, settings
-        Name, and checksum of the settings; the same evaluator with other settings is another evaluator.
+        Name, and checksum of the settings; an evaluator with other settings counts as another evaluator.
     repeat
         Number of this request among equal ones, from 0; answers may differ above temperature 0.
     choice, preferred
@@ -147,12 +147,12 @@ class Judgement(Frozen):
     model, prompt_digest
         Name of the model according to the server, and checksum of the request's texts.
     prompts
-        Whose wording the evaluator sends: `built-in`, or the name of the user's folder and its digest; empty
-        for one that sends none.
+        Which prompts the evaluator sends: `built-in`, or the name of the user's folder and its digest; empty
+        if it sends none.
     use
-        The evaluator's own name, whatever its label in `evaluator`; empty for answers from elsewhere.
+        The evaluator's own name, whatever its label in `evaluator`; empty for imported answers.
     frames
-        Number of frames shown, of both videos.
+        Number of frames shown, for both videos together.
     cost_usd
         Cost according to the price list; None if it has no price.
     details
@@ -201,7 +201,7 @@ class Judgement(Frozen):
 
     @property
     def lost(self) -> int:
-        """Number of attempts that may have been paid and whose tokens were not counted, from the details."""
+        """Number of attempts that may have been charged without counted tokens, from the details."""
         return int(json.loads(self.details).get("lost", 0)) if self.failure is not None else 0
 
     @property
@@ -216,7 +216,7 @@ class Judgement(Frozen):
 
     @property
     def wording(self) -> tuple[str, str] | None:
-        """Its evaluator's name in its own words, and the wording's, from the details; None for its own."""
+        """Its evaluator's name without the wording, and the wording's name, from the details; else None."""
         found = json.loads(self.details).get(WORDING_KEY) if f'"{WORDING_KEY}"' in self.details else None
         return None if found is None else (str(found["of"]), str(found["name"]))
 
@@ -291,7 +291,7 @@ class JudgementsStore(RowStore):
         self, evaluators: Collection[str] = (), pair_ids: Collection[str] = (), keys: Collection[str] = ()
     ) -> pa.Table:
         """Return the rows as an Arrow table with the schema `JUDGEMENTS`."""
-        import pyarrow.compute as pc  # imported here, since every worker imports this module
+        import pyarrow.compute as pc  # imported here because every worker imports this module
 
         wanted = {"evaluator": evaluators, "pair_id": pair_ids, "key": keys}
         table = self.all_rows()
@@ -310,7 +310,7 @@ class JudgementsStore(RowStore):
         """
         table = self.table()
         if not table.num_rows:
-            raise StoreError(f"no judgements in {self.path}: `slvmeval evaluate` makes them")
+            raise StoreError(f"no judgements in {self.path}: run `slvmeval evaluate` first")
         write_part(path, table)
         return int(table.num_rows)
 
@@ -348,7 +348,7 @@ def read_export(path: Path) -> list[Judgement]:
         raise UserInputError(f"{path} does not exist") from problem
     except (pa.ArrowException, KeyError, ValueError, IntegrityError) as problem:
         raise UserInputError(
-            f"{path} is not a file of judgements: {problem}. `slvmeval judgements export` writes one"
+            f"{path} is not a file of judgements: {problem}. `slvmeval judgements export` writes such a file"
         ) from problem
 
 
@@ -358,9 +358,11 @@ def _models(table: pa.Table) -> list[Judgement]:
     rows = []
     try:
         for values in dicts_of(table):
-            held = {name: texts.setdefault(v, v) if isinstance(v, str) else v for name, v in values.items()}
-            # a set of its fields for each row would be a third of its memory
-            rows.append(Judgement.model_construct(_FIELDS, **vars(Judgement.model_validate(held))))
+            interned = {
+                name: texts.setdefault(v, v) if isinstance(v, str) else v for name, v in values.items()
+            }
+            # a set of field names for each row would take a third of its memory
+            rows.append(Judgement.model_construct(_FIELDS, **vars(Judgement.model_validate(interned))))
     except ValidationError as problem:
         raise IntegrityError(f"a judgement is not valid: {first_error(problem)}") from problem
     for row in rows:
@@ -377,7 +379,7 @@ def is_settled(failure: str | None, retry: Collection[str] = ()) -> bool:
     failure
         Why there is no answer; empty if there is one, None if the request was never made.
     retry
-        Kinds of failures that are repeated besides the transient ones.
+        Kinds of failures to repeat in addition to the transient ones.
     """
     if failure is None:
         return False

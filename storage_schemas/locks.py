@@ -23,7 +23,7 @@ _LOOK_EVERY_S = 0.02
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Wait until a lock is free, and hold it while the block runs.
+    """Wait until a lock is free, then hold it while the block runs.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def alone(path: Path) -> Iterator[None]:
     PrerequisiteError
         If the file system has no locks.
     StoreError
-        If something else lies at the path.
+        If there is something else at the path.
     """
     lock = FileLock(path, poll_interval=_LOOK_EVERY_S, fallback_to_soft=False)
     _acquire(lock)
@@ -59,7 +59,7 @@ def only_one(path: Path) -> Iterator[bool]:
     PrerequisiteError
         If the file system has no locks.
     StoreError
-        If something else lies at the path.
+        If there is something else at the path.
     """
     lock = FileLock(path, blocking=False, fallback_to_soft=False, on_acquired=_sign)
     try:
@@ -74,7 +74,7 @@ def only_one(path: Path) -> Iterator[bool]:
 
 
 def holder(path: Path) -> str:
-    """Return in words who holds a lock of :func:`only_one`: the process and its machine, if known."""
+    """Describe the holder of a lock of :func:`only_one`: the process and its machine, if known."""
     try:
         signed = read_regular_text(path)
     except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text as Markdown that shows it verbatim, in one line.
+    """Return a text as one line of Markdown that shows it verbatim.
 
     Examples
     --------
@@ -18,7 +18,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_but_code(text: str) -> str:
-    """Return a text as Markdown in one line; what is between backticks is code.
+    """Return a text as one line of Markdown; text between backticks is code.
 
     Examples
     --------

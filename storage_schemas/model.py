@@ -33,11 +33,11 @@ PROVIDER_KEYS: Mapping[ProviderName, str] = {
 }
 
 
-#: In place of an address: a model that is asked in batches, by jobs without a server.
+#: In place of an address: a model without a server, whose requests are answered in batches by jobs.
 OFFLINE = "offline"
 
 
-#: How a server is asked for the form of an answer.
+#: How a server is asked for the format of an answer.
 StructuredAnswers = Literal["schema", "json", "none"]
 
 
@@ -45,8 +45,8 @@ class ModelServer(Frozen):
     """A model server; a plain URL means default values for all other settings."""
 
     url: str = Field(
-        description="Base URL, such as 'http://gpu-head:8000/v1'; may be left out with a provider. 'offline' "
-        "for a model without a server, which is asked in batches only (`evaluate --batch`)."
+        description="Base URL, such as 'http://gpu-head:8000/v1'; may be left out with a provider. "
+        "'offline' for a model without a server, used only in batches (`evaluate --batch`)."
     )
     provider: ProviderName = Field(
         default="openai", description="Protocol: 'openai' (compatible servers too), 'anthropic' or 'google'."
@@ -67,8 +67,8 @@ class ModelServer(Frozen):
     )
     structured: StructuredAnswers = Field(
         default="schema",
-        description="How the form of an answer is requested: 'schema' (JSON Schema), 'json' (any JSON "
-        "object) or 'none', for servers without either.",
+        description="How the format of an answer is requested: 'schema' (JSON Schema), 'json' (any JSON "
+        "object) or 'none' for servers that support neither.",
     )
     token_limit: str = Field(
         default="max_completion_tokens",
@@ -81,7 +81,7 @@ class ModelServer(Frozen):
     def _address_alone(cls, value: Any) -> Any:
         if isinstance(value, str):
             return {"url": value}
-        # a list has no hash, and becomes an error of the field
+        # a list cannot be hashed, and becomes an error of the field
         providers = tuple(PROVIDER_URLS)
         if isinstance(value, dict) and "url" not in value and value.get("provider") in providers:
             provider = value["provider"]
@@ -92,18 +92,18 @@ class ModelServer(Frozen):
     @classmethod
     def _some_address(cls, value: str) -> str:
         if value != OFFLINE and not value.startswith(("http://", "https://")):
-            raise ValueError(f"an address begins with http:// or https://, or is '{OFFLINE}'")
+            raise ValueError(f"an address must begin with http:// or https://, or be '{OFFLINE}'")
         know_address(value, "password of a model server")
         if value != OFFLINE and not _is_whole_address(value):
-            raise ValueError("an address is http://HOST, with a port and a path at most")
+            raise ValueError("an address must be http://HOST, optionally with a port and a path")
         return value
 
 
 def _is_whole_address(address: str) -> bool:
-    """Return whether an address has a host and a valid port, and nothing behind its path."""
+    """Return whether an address has a host, a valid port if any, and nothing after its path."""
     try:
         parts = urlsplit(address)
-        # raises ValueError where the port cannot be one
+        # raises ValueError if the port is not valid
         port = parts.port
     except ValueError:
         return False

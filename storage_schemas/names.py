@@ -13,10 +13,10 @@ from storage_schemas.errors import UsageError
 #: A name is a part of file names, of ids and of addresses.
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 Name = Annotated[str, StringConstraints(pattern=rf"^{_NAME}$")]
-# what names may be, for messages
-NAME_RULE = "at most 64 letters, digits, '.', '_' and '-', the first a letter or digit"
-CAMPAIGN_NAME_RULE = "at most 64 letters, digits, '_' and '-', the first a letter or digit"
-EVALUATOR_NAME_RULE = "at most 100 letters, digits, '.', '_', '+' and '-', the first a letter or digit"
+# the rules for names, for messages
+NAME_RULE = "at most 64 letters, digits, '.', '_' and '-', starting with a letter or digit"
+CAMPAIGN_NAME_RULE = "at most 64 letters, digits, '_' and '-', starting with a letter or digit"
+EVALUATOR_NAME_RULE = "at most 100 letters, digits, '.', '_', '+' and '-', starting with a letter or digit"
 
 
 def is_name(text: str) -> bool:
@@ -42,7 +42,7 @@ def is_campaign_name(text: str) -> bool:
 
 
 def is_evaluator_name(text: str) -> bool:
-    """Return whether a text is an evaluator's name or label; between those that it joins there is a plus.
+    """Return whether a text is an evaluator's name or label; labels join names with a plus.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def key_value(text: str, what: str, example: str = "KEY=VALUE") -> tuple[str, An
     Parameters
     ----------
     what
-        What the message names if it is neither.
+        What the message names if it is invalid.
     example
-        The form to write instead.
+        The format to use instead.
 
     Raises
     ------

@@ -13,17 +13,17 @@ def batches_folder(store: Path, server: str) -> Path:
 
 
 def requests_path(folder: Path, batch: str) -> Path:
-    """Return the path of a batch's requests, a line of JSON each."""
+    """Return the path of a batch's requests, one line of JSON each."""
     return folder / f"{batch}{_REQUESTS}"
 
 
 def answers_path(folder: Path, batch: str) -> Path:
-    """Return the path of a batch's answers, a line of JSON each; a batch with this file has ended."""
+    """Return the path of a batch's answers, one line of JSON each; a batch with this file has ended."""
     return folder / f"{batch}{_ANSWERS}"
 
 
 def failure_path(folder: Path, batch: str) -> Path:
-    """Return the path of the reason why a batch was given up."""
+    """Return the path of the file that says why a batch was given up."""
     return folder / f"{batch}{_FAILURE}"
 
 

@@ -98,7 +98,7 @@ DEGRADED_CLIPS = pa.schema(
 )
 
 Interval = tuple[float, float]
-#: Where damage is within an excerpt: as far in as in the source, or in a third.
+#: Where damage is within an excerpt: at the same relative position as in the source, or in a third of it.
 Position = Literal["own", "early", "middle", "late"]
 
 
@@ -109,15 +109,15 @@ class Segment(Frozen):
     ----------
     kind
         ``source`` for an unchanged clip, ``gap`` for an uncaptioned interval kept in place, ``degraded`` for
-        a clip with other frames, ``trimmed`` for one that ends early.
+        a clip with changed frames, ``trimmed`` for a clip that ends early.
     clip
         Index of the clip in the source; None for a gap.
     first_frame, frame_count
-        The source's frames that this segment stands for.
+        The source's frames that this segment represents.
     degraded_clip
         Id of the artifact that holds the changed frames, or None.
     frame_map
-        For a degradation without new pixels, the source frame shown at each place; otherwise None.
+        For a degradation without new pixels, the source frame shown at each position; otherwise None.
     moved
         Whether the operation moved the clip.
     """
@@ -132,14 +132,14 @@ class Segment(Frozen):
 
 
 class LengthPoint(Frozen):
-    """How much of a source an excerpt has, and where the damage is in it.
+    """The share of a source in an excerpt, and the position of the damage.
 
     Parameters
     ----------
     share
         Share of the source's length; 1 is all of it.
     position
-        ``own`` is as far in as in the source.
+        ``own`` is the same relative position as in the source.
     """
 
     share: float
@@ -174,12 +174,12 @@ class Excerpt(LengthPoint):
 class PairRecord(Frozen):
     """A pair without its pixels; the payload of a `pair` artifact.
 
-    Intervals are seconds in the timeline of their own side, ``[start, end)``. `choices` has the operation's
-    random choices (a style, a subject, a colour) by clip index, `passed_over` the clips that were drawn but
-    could not be degraded, with the reason. `parameters` is the operation's full parameter set, `bin_s` the
-    lower edge of the source's duration bin in seconds (set by the release). `control` tells a control, whose
-    edit makes no side better: its "low" side is the edited one. `excerpt` is the part of the source that both
-    sides show; None for all of it. Segments still count frames of the source.
+    Intervals are seconds in the timeline of their own side, ``[start, end)``. `choices` contains the
+    operation's random choices (a style, a subject, a colour) by clip index, `passed_over` the clips that
+    were drawn but could not be degraded, with the reason. `parameters` is the operation's full parameter
+    set, `bin_s` the lower edge of the source's duration bin in seconds (set by the release). `control` marks
+    a control, whose edit makes neither side better: its "low" side is the edited one. `excerpt` is the part
+    of the source that both sides show; None for all of it. Segments still count frames of the source.
     """
 
     pair_id: str
@@ -220,7 +220,7 @@ class PairRecord(Frozen):
         return self.high_frames if self.excerpt is None else self.excerpt.source_frames
 
     def content(self) -> dict[str, Any]:
-        """Return it JSON-serialisable, as stored: without what it is not, a control or an excerpt."""
+        """Return it JSON-serialisable, as stored, omitting `control` and `excerpt` if they do not apply."""
         unset = {"control"} if not self.control else set()
         return self.model_dump(
             mode="json", exclude=unset | ({"excerpt"} if self.excerpt is None else set()) or None
@@ -251,7 +251,7 @@ class PlannedPair(Frozen):
     """One pair of the plan.
 
     `new_frames` is the number of frames with new pixels; `done` is True if the pair is stored and verified;
-    `control` tells the control of the main pair, `length` is that of an excerpt.
+    `control` marks the control of the main pair, `length` is that of an excerpt.
     """
 
     pair_id: str
@@ -277,7 +277,7 @@ class NoPair(Frozen):
 
 
 class ClipCount(Frozen):
-    """How many clips of a source an aspect can use for its main pair, and how many it needs."""
+    """Number of a source's clips that an aspect can use for its main pair, and the number needed."""
 
     aspect: str
     eligible: int
@@ -293,8 +293,8 @@ class SourceReport(Frozen):
     """The pairs that one source can provide.
 
     `exact` is True if the frames are known from ingest, False if predicted from the packets. `spans` are the
-    first frame and the number of frames of each clip, `frames_checksum` that of all frames, empty if they are
-    predicted. `damage` says how a damaged video was used; it has no spans for the clips past its end.
+    first frame and the number of frames of each clip, `frames_checksum` is the checksum of all frames, empty
+    if they are predicted. `damage` says how a damaged video was used; clips past its end have no spans.
     `clips` counts the eligible clips of each aspect.
     """
 

@@ -20,10 +20,10 @@ from storage_schemas.value_problems import first_error
 TableRow = TypeVar("TableRow", bound=BaseModel)
 
 
-# Arrow's own allocator keeps what a large table took until the process ends
+# Arrow's own allocator keeps the memory of a large table until the process ends
 pa.set_memory_pool(pa.system_memory_pool())
 
-#: Rows that become dicts at once.
+#: Rows converted to dicts at a time.
 _ROWS_AT_ONCE = 4096
 
 
@@ -42,7 +42,7 @@ def _cell(value: Any, kind: pa.DataType) -> Any:
 
 
 def open_parquet(path: Path | pa.NativeFile, **options: Any) -> pq.ParquetFile:
-    """Open a Parquet file, and nothing else that lies there; see ``regular_files.py``."""
+    """Open a Parquet file, and nothing else at its path; see ``regular_files.py``."""
     if isinstance(path, Path):
         check_regular(path)
     return pq.ParquetFile(path, **options)
@@ -62,7 +62,7 @@ def read_table(path: Path | pa.NativeFile, columns: list[str] | None = None) -> 
 
 
 def dicts_of(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield a table's rows as dicts, of which few exist at once: they take many times the table's memory."""
+    """Yield a table's rows as dicts, only a few at a time, as they take many times the table's memory."""
     for batch in table.to_batches(_ROWS_AT_ONCE):
         yield from batch.to_pylist()
 

@@ -16,7 +16,7 @@ HARDWARE: tuple[Hardware, ...] = ("cpu", "gpu")
 
 
 class Placement(Frozen):
-    """Where work runs: in the pool that `placed` names, else in the first pool with the hardware it needs.
+    """Where work runs: in the pool named by `placed`, else in the first pool with the hardware it needs.
 
     Without pools, on one machine, there is a pool `cpu` and a pool `gpu`.
 
@@ -49,7 +49,7 @@ class Placement(Frozen):
         Raises
         ------
         UserInputError
-            If no pool has what it needs, or there is no such pool as `placed` names.
+            If no pool has what it needs, or the pool named by `placed` does not exist.
         """
         if name in self.placed:
             return known_pool(self.placed[name], self.known, f"placement of {name}")
@@ -58,12 +58,12 @@ class Placement(Frozen):
                 return pool
         missing = "without GPUs" if hardware == "cpu" else "with GPUs (a table such as [pools.h100])"
         raise UserInputError(
-            f"{name or 'some work'} needs a pool {missing}, and the profile has only "
+            f"{name or 'some work'} needs a pool {missing}, but the profile has only "
             f"{', '.join(self.pools)}: add one, or place the work elsewhere with [placement]"
         )
 
     def runs_on(self, hardware: Hardware, name: str = "") -> Hardware:
-        """Return the hardware on which work runs: what it needs, unless `placed` says otherwise."""
+        """Return the hardware on which work runs: the hardware it needs, unless `placed` says otherwise."""
         return self.known.get(self.placed.get(name, ""), hardware)
 
     def here(self) -> Placement:
@@ -78,7 +78,7 @@ def known_pool(pool: str, pools: Collection[str], where: str) -> str:
     Raises
     ------
     UserInputError
-        If there is no such pool, with the nearest name; `where` says where it is named.
+        If there is no such pool; the message suggests the nearest name. `where` says where the pool is named.
     """
     if pool not in pools:
         raise UserInputError(f"{where}: no pool {pool!r}; {suggestion(pool, pools, 'the pools are')}")

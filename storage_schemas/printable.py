@@ -1,4 +1,4 @@
-"""Text as a terminal, a log and a file can show it: names of files may have any character in them."""
+"""Text that a terminal, a log and a file can show: file names may contain any character."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return `text` with what a terminal would obey, or a file cannot have, written as escapes.
+    """Return `text` with characters that control a terminal, or that a file cannot contain, as escapes.
 
     These are control characters, line separators, changes of the writing direction, and lone surrogates (from
     names that are not UTF-8), but not the characters in `keep`.
@@ -31,13 +31,13 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def printable_value(value: object) -> object:
-    """Return what a page may show of a value: of a text of its own :func:`printable`, with its lines."""
-    # text that is markup has been made, and holds such texts already
+    """Return a value as a page may show it: plain text becomes :func:`printable`, keeping its lines."""
+    # markup was generated from texts that are already printable
     return printable(value, keep="\n\r\t") if type(value) is str else value
 
 
 def printable_json(text: str) -> str:
-    """Return JSON with such characters in the escapes that JSON has for them: its values stay the same."""
+    """Return JSON with such characters as JSON escapes, which leaves its values unchanged."""
     if text.isprintable():
         return text
     return "".join(f"\\u{ord(sign):04x}" if sign != "\n" and _is_unsafe(sign) else sign for sign in text)

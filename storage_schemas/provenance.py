@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-#: Set by SLURM in every job; identifies where on a cluster an artifact was made.
+#: Set by SLURM in every job; identifies where on a cluster an artifact was created.
 _JOB_VARIABLES = {"partition": "SLURM_JOB_PARTITION", "job": "SLURM_JOB_ID", "node": "SLURMD_NODENAME"}
 #: Set by a worker with a GPU: the name of that GPU.
 GPU_VARIABLE = "SLVMEVAL_GPU"
@@ -51,7 +51,7 @@ def without_place(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _device() -> dict[str, str]:
-    """Return which GPU this process may use or "CPU", if the environment specifies it."""
+    """Return the GPU that this process may use, or "CPU", if the environment specifies it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return {}

@@ -1,4 +1,4 @@
-"""Proxies of the environment: what they do not serve, and how libraries must find them written."""
+"""Proxies of the environment: the addresses they do not serve, and the notation that libraries need."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def is_near(url: str) -> bool:
 
 
 def repair_proxies(*urls: str) -> None:
-    """Make the environment's proxies ones that HTTP clients can use, but not for the run's own addresses.
+    """Make the environment's proxies usable by HTTP clients, but not for the run's own addresses.
 
-    Afterwards ``NO_PROXY`` has loopback, and of `urls` those of this machine or its network. ``socks://``,
-    which desktops write, is ``socks5://``. A variable with another kind of proxy is taken out, with a
-    warning: HTTP clients would fail on it, even for an address that needs no proxy.
+    Afterwards ``NO_PROXY`` contains loopback, and those of `urls` on this machine or its network.
+    ``socks://``, as desktops write it, becomes ``socks5://``. A variable with another kind of proxy is
+    removed with a warning: HTTP clients would fail because of it, even for an address that needs no proxy.
 
     Parameters
     ----------
@@ -58,20 +58,20 @@ def _spellings() -> list[str]:
 
 
 def _usable(name: str) -> bool:
-    """Return whether a variable names a proxy that clients can use, after it is repaired or taken out."""
+    """Repair or remove a variable; return whether it names a proxy that clients can use."""
     value = os.environ.get(name, "").strip()
     kind, separator, rest = value.partition("://")
     if separator and kind.lower() == "socks":
         os.environ[name] = f"socks5://{rest}"
     elif separator and kind.lower() not in _KINDS:
-        log.warning("%s is not used: a proxy of the kind %s:// is none of %s", name, kind, ", ".join(_KINDS))
+        log.warning("%s is not used: the proxy kind %s:// is not one of %s", name, kind, ", ".join(_KINDS))
         del os.environ[name]
         return False
     return bool(value)
 
 
 def _resolves_near(url: str) -> bool:
-    """Return whether the local network has an address's host."""
+    """Return whether an address's host is in the local network."""
     host = urlsplit(url).hostname
     if not host:
         return False

@@ -1,7 +1,7 @@
 """Read files and folders.
 
-Of what people name only files are read: a pipe blocks, a device may never end. Where a file system does not
-answer, it is asked again; nothing is taken for absent or empty because of that.
+Only regular files are read from users' paths: a pipe blocks, a device may never end. If a file system does
+not answer, reading is retried; nothing counts as absent or empty because of that.
 
 Incident: a named pipe without a writer among the sources made a scan wait forever.
 """
@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from storage_schemas.away import ask_again
 
-#: Errors that say that nothing is there: a loop of links is like a link to nothing.
+#: Errors that mean that nothing is there: a loop of links is treated like a dangling link.
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _KINDS = (
     (stat.S_ISFIFO, "it is a named pipe, not a file"),
@@ -32,7 +32,7 @@ _KINDS = (
 
 
 def check_regular(path: Path) -> None:
-    """Raise OSError unless a file lies there that :func:`open_regular` can open, for readers that open it."""
+    """Raise OSError unless there is a file that :func:`open_regular` can open, for readers that open it."""
     _refuse_special(path, path.stat().st_mode)
 
 
@@ -49,7 +49,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 def _open_regular(path: Path) -> BinaryIO:
     check_regular(path)
-    # what lies there may have been exchanged meanwhile: opening it does not wait for a pipe's other end
+    # the file may have been replaced meanwhile: do not wait for a pipe's other end when opening it
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         _refuse_special(path, os.fstat(handle).st_mode)
@@ -76,7 +76,7 @@ def read_regular_text(path: Path, encoding: str = "utf-8-sig") -> str:
 
 
 def is_there(path: str | Path) -> bool:
-    """Return whether something lies at a path; OSError if its file system does not answer."""
+    """Return whether a path exists; OSError if its file system does not answer."""
     try:
         ask_again(partial(os.stat, path))
     except OSError as problem:
@@ -87,7 +87,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def in_either_form(path: Path) -> Path:
-    """Return a path, with its name in the other Unicode form if it exists in that one only."""
+    """Return a path, with its name in the other Unicode form if only that one exists."""
     others = (path.with_name(unicodedata.normalize(form, path.name)) for form in ("NFC", "NFD"))
     if path.name.isascii() or os.path.lexists(path):
         return path
@@ -95,14 +95,14 @@ def in_either_form(path: Path) -> Path:
 
 
 def leads_nowhere(path: Path) -> bool:
-    """Return whether a link leads to nothing, or round and round."""
+    """Return whether a link is dangling or circular."""
     return path.is_symlink() and not is_there(path)
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what lies in a folder, sorted by name; empty if there is no such folder.
+    """Return the content of a folder, sorted by name; empty if there is no such folder.
 
-    ``Path.glob`` and ``os.walk`` say nothing of a folder that cannot be read; this raises OSError.
+    ``Path.glob`` and ``os.walk`` ignore a folder that cannot be read; this raises OSError.
     """
 
     def read() -> list[os.DirEntry[str]]:
@@ -135,16 +135,17 @@ def folders_below(folder: Path) -> Iterator[Path]:
 
 
 def why_unread(problem: OSError | UnicodeDecodeError) -> str:
-    """Return in words why a file could not be read as text."""
+    """Describe why a file could not be read as text."""
     if isinstance(problem, OSError):
         return problem.strerror or str(problem) or "it cannot be opened"
     return f"it is not UTF-8 at byte {problem.start}"
 
 
 def path_problem(problem: Exception) -> str:
-    """Return a message for an error whose cause is a path that the user chose; empty for any other error.
+    """Return a message for an error caused by a path that the user chose; empty for any other error.
 
-    It is a file where a folder should be, or the reverse, it may not be read or written, or its disk is full.
+    The path is a file instead of a folder, or the reverse, it may not be read or written, or its disk is
+    full.
     """
     if not isinstance(problem, OSError):
         return ""
@@ -155,7 +156,7 @@ def path_problem(problem: Exception) -> str:
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space is left for {path}: free some, and run the same command again"
     if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        # Path.exists raises where the folder above may not be read
+        # Path.exists raises an error if the parent folder may not be read
         there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
         done, able = ("written", "writable") if os.access(there, os.R_OK) else ("read", "readable")
         return f"{there} cannot be {done} ({problem.strerror}): make it {able}, or choose another path"
@@ -168,7 +169,7 @@ def path_problem(problem: Exception) -> str:
     )
     if blocked is None:
         return ""
-    return f"{blocked} is a file, and a folder is needed there: choose another path"
+    return f"{blocked} is a file, but a folder is needed there: choose another path"
 
 
 def _refuse_special(path: Path, mode: int) -> None:

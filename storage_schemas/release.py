@@ -61,15 +61,15 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
     UserInputError
         If there is no such release or version; the message lists those available.
     StoreError
-        If the folder of releases is a link that leads nowhere.
+        If the folder of releases is a dangling link.
     """
     name, version = name_and_version(name, version)
     names = release_names(store)
     if leads_nowhere(store.root / "releases"):
-        raise StoreError(f"{store.root}/releases is a link that leads nowhere: put back what it led to")
+        raise StoreError(f"{store.root}/releases is a dangling link: restore its target")
     if name is None:
         if not names:
-            raise UserInputError(f"{store.root} has no release yet: slvmeval build makes one")
+            raise UserInputError(f"{store.root} has no release yet: slvmeval build creates one")
         if len(names) > 1:
             raise UserInputError(f"{store.root} has these releases: {', '.join(names)}. Specify one.")
         name = names[0]
@@ -86,17 +86,17 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
 
 
 def name_and_version(text: str | None, version: int | None = None) -> tuple[str | None, int | None]:
-    """Return name and version that ``NAME``, or ``NAME@3``, names.
+    """Return the name and version that ``NAME`` or ``NAME@3`` specifies.
 
     Parameters
     ----------
     version
-        The version, where it is given apart from the name.
+        The version, if given separately from the name.
 
     Raises
     ------
     UserInputError
-        If what follows the @ is not a version, or there are two.
+        If the text after the @ is not a version, or two versions are given.
 
     Examples
     --------
@@ -122,11 +122,11 @@ class Release:
         self.path = store.versions(name) / str(version)
 
     def __repr__(self) -> str:
-        """Return what was opened."""
+        """Return a description of the opened release."""
         return f"<Release {self.name}, version {self.version}: {self.manifest.content['pairs']} pairs>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the pairs of each aspect."""
+        """Return what a notebook shows: the numbers of pairs by aspect."""
         rows = "".join(
             f"<tr><th>{escape(aspect)}</th><td>{row['planned']}</td><td>{row['built']}</td>"
             f"<td>{row['set_aside']}</td><td>{escape(', '.join(row['reasons']))}</td></tr>"
@@ -159,13 +159,13 @@ class Release:
         if manifest.schema_version != SCHEMA_VERSION:
             raise StoreError(
                 f"release {name} version {number} has schema version {manifest.schema_version}, "
-                f"this program supports {SCHEMA_VERSION}: use the slvmeval that made it"
+                f"this program supports {SCHEMA_VERSION}: use the slvmeval version that created it"
             )
         return cls(store, name, number, manifest)
 
     @cached_property
     def recipe(self) -> dict[str, Any]:
-        """The recipe that made the release."""
+        """The recipe of the release."""
         return self._json("recipe.json")
 
     @cached_property
@@ -221,7 +221,7 @@ class Release:
         return "\n".join(clip.caption for clip in self.clips(source_id))
 
     def prompt_of(self, record: PairRecord) -> str:
-        """Return a pair's prompt: of an excerpt, only the captions of the clips in it."""
+        """Return a pair's prompt; for an excerpt, only the captions of its clips."""
         excerpt = record.excerpt
         if excerpt is None or excerpt.frame_count == excerpt.source_frames:
             return self.prompt(record.source_id)
@@ -246,7 +246,7 @@ class Release:
                 records.append(PairRecord.model_validate({**row, "segments": segments[row["pair_id"]]}))
         except (ValidationError, KeyError, ValueError) as problem:
             raise IntegrityError(
-                f"the pairs of {self.path} do not fit their tables: {problem_text(problem)}"
+                f"the pairs of {self.path} do not match their tables: {problem_text(problem)}"
             ) from problem
         return records
 
@@ -320,7 +320,7 @@ class Release:
         Raises
         ------
         StoreError
-            If they were evicted; the next build makes them again.
+            If they were evicted; the next build recreates them.
         """
         return FrameReader(frames_path(self.store, self.source(source_id).frames_id))
 

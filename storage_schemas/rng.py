@@ -1,4 +1,4 @@
-"""Keyed random numbers: every draw depends on its key only, never on the order of execution.
+"""Keyed random numbers: every draw depends only on its key, never on the order of execution.
 
 The generator is counter-based (Philox 4×64) and keyed by the SHA-256 of (release seed, source id, aspect,
 purpose, …), so the same inputs give the same pairs on any machine, in any order, with any number of

@@ -37,7 +37,7 @@ from storage_schemas.secrets import strike_out_row
 T = TypeVar("T")
 #: What identifies a row: the values of :attr:`RowStore.ids`, the row's key first.
 RowId = tuple[Any, ...]
-#: How often reading is retried if files were replaced meanwhile.
+#: Number of retries of reading if files were replaced meanwhile.
 _TRIES = 5
 #: Digits of the content's SHA-256 in the name of a file.
 _DIGITS = 32
@@ -70,7 +70,7 @@ def write_part(
 ) -> None:
     """Write a Parquet file of rows atomically; `named` gives its path from that of the written draft.
 
-    If `mode` is given, the file has it when it appears.
+    A given `mode` applies from the moment the file appears.
     """
     refuse_special_target(path)
     with storage_errors(path.parent):
@@ -89,7 +89,7 @@ def write_part(
 
 def names_of_parts(folder: Path) -> list[str]:
     """Return the names of the finished files in a folder, the oldest first."""
-    # while it is written its name begins with a dot
+    # while a file is being written, its name begins with a dot
     names = (entry.name for entry in entries(folder))
     return sorted(name for name in names if name.endswith(".parquet") and not name.startswith("."))
 
@@ -106,7 +106,7 @@ def add_part(folder: Path, table: pa.Table, task: str = "", mode: int | None = N
 
 
 def new_name(digest: str, ending: str) -> str:
-    """Return a unique file name of the time and the SHA-256 of the file's content."""
+    """Return a unique file name from the time and the SHA-256 of the file's content."""
     stamp = datetime.now(UTC).isoformat(timespec="microseconds").replace(":", "").replace("+0000", "Z")
     return f"{stamp}-{digest[:_DIGITS]}{ending}"
 
@@ -159,8 +159,8 @@ SMALL_PART = 50_000
 class RowStore:
     """The rows of one schema in a folder; nothing is written before the first row.
 
-    Files of rows that runs have finished never change, so an instance reads each once; of files that grow it
-    reads what was added.
+    Files of finished runs never change, so an instance reads each once; from growing files it reads only the
+    added rows.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class RowStore:
     order
         Columns by which rows are sorted.
     transient
-        Failures that lie with the machine or the budget: tried again by the next run.
+        Failures caused by the machine or the budget: retried by the next run.
     """
 
     schema: ClassVar[pa.Schema]
@@ -191,7 +191,7 @@ class RowStore:
         self._lines_read: dict[Path, tuple[int, dict[RowId, str]]] = {}
 
     def settled(self, table: pa.Table) -> pa.Table:
-        """Return of all rows those that count, in their order: one for each id."""
+        """Return the rows that count, in order: one for each id."""
         return best_rows(table, self.ids, self.answer, self.order)
 
     @property
@@ -234,10 +234,11 @@ class RowStore:
         return retry_read(read)
 
     def failures_of(self, task: str, ids: Collection[RowId]) -> dict[RowId, str]:
-        """Return the same of some rows, as one task has to know it.
+        """Return the same for some rows, as needed by one task.
 
-        Its run left out what was settled before, and no other task of that run has the same rows. So only
-        what earlier tries of this task wrote is read, also where another run packed it meanwhile.
+        Its run left out rows that were settled before, and no other task of that run has the same rows. So
+        only rows that earlier attempts of this task wrote are read, even if another run has packed them
+        meanwhile.
         """
         run = task.partition("-")[0]
 
@@ -258,7 +259,7 @@ class RowStore:
         return retry_read(read)
 
     def _note(self, failures: dict[RowId, str], id_: RowId, failure: str | None) -> None:
-        """Note a row; an answer counts more than a failure, a lasting one more than a transient one."""
+        """Record a row; an answer takes precedence over a failure, a lasting failure over a transient one."""
         before = failures.get(id_)
         if before is None or not failure or (before and before in self.transient):
             failures[id_] = failure or ""
@@ -282,7 +283,7 @@ class RowStore:
 
     @contextmanager
     def writer(self, task: str) -> Iterator[LinesFile]:
-        """Yield a file for the rows of this process; they are packed on exit, also after an error."""
+        """Yield a file for the rows of this process; they are packed on exit, even after an error."""
         lines = LinesFile(self.running, task)
         try:
             yield lines
@@ -312,8 +313,8 @@ class RowStore:
         Parameters
         ----------
         ended
-            Returns whether the processes of a task have certainly ended; for this machine this is known
-            anyway.
+            Returns whether the processes of a task have certainly ended; for this machine this is always
+            known.
         """
         for path in self.lines_files():
             if ended(task_of(path)) or not owner_alive(path):
@@ -335,7 +336,8 @@ class RowStore:
         if len(small) > 1:
             add_part(self.parts, self.settled(pa.concat_tables([read_part(path) for path in small])))
             for path in small:
-                # another run may merge the same parts at the same time; both results then hold the same rows
+                # another run may merge the same parts at the same time; both results then contain the same
+                # rows
                 path.unlink(missing_ok=True)
 
     def _finish(self, lines: Path) -> None:

@@ -1,9 +1,9 @@
 """Secrets known to this process, and their removal from text that is stored, logged or shown.
 
-A server may repeat a request's key in its answer or in its error message. So every text that comes from
-outside passes :func:`strike_out` before anything shortens it, and again where a row, a log record or an error
-message is made. Known are the secrets in environment variables, see :func:`of_variable`, and those that the
-program reads elsewhere and reports with :func:`know`.
+A server may repeat a request's key in its answer or in its error message. So every text from outside passes
+through :func:`strike_out` before it is shortened, and again when a row, a log record or an error message is
+created. Secrets are known from environment variables, see :func:`of_variable`, and from other places if the
+program reports them with :func:`know`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def of_variable(name: str, value: str) -> tuple[str, ...]:
     """Return the spellings of the secret in an environment variable; empty if it has none.
 
     A variable holds a secret if its name ends in KEY, TOKEN, SECRET, PASSWORD, AUTH_STRING or the like, and
-    its value is not the path of a file or folder. Of an address, the password is the secret.
+    its value is not the path of a file or folder. In an address, the password is the secret.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def of_variable(name: str, value: str) -> tuple[str, ...]:
     """
     if "://" in value:
         return _passwords_in(value)
-    # a key in base64 may begin with a slash, too, and be too long for Path.exists
+    # a base64 key may also begin with a slash, and be too long for Path.exists
     is_path = value.startswith("/") and os.path.exists(value)  # noqa: PTH110
     return () if is_path or not _SECRET_NAME.search(name) else _spellings(value)
 
@@ -67,10 +67,10 @@ def _passwords_in(address: str) -> tuple[str, ...]:
 
 
 def _spellings(secret: str) -> tuple[str, ...]:
-    """Return how a secret may be written: plain, in an address, in JSON, in a header; longest first."""
+    """Return the spellings of a secret: plain, in an address, in JSON, in a header; longest first."""
     values = {secret, unquote(secret)}
     if ":" in secret:
-        # USER:PASSWORD, which a client sends in base64
+        # USER:PASSWORD, sent by clients in base64
         values.add(secret.partition(":")[2])
     spelled = set()
     for value in values:
@@ -99,7 +99,7 @@ def strike_out(text: str) -> str:
 
 
 def strike_out_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON-serialisable row without the secrets in its texts; keys and numbers stay as they are."""
+    """Return a JSON-serialisable row without the secrets in its texts; keys and numbers are unchanged."""
     cleaned: dict[str, Any] = _strike_out_texts(row)
     return cleaned
 
@@ -115,7 +115,7 @@ def _strike_out_texts(value: Any) -> Any:
 
 @contextmanager
 def struck_out_errors() -> Iterator[None]:
-    """Remove secrets from the message of an error that leaves the block, and from those that caused it."""
+    """Remove secrets from the message of an error that leaves the block, and from its causes."""
     try:
         yield
     except Exception as problem:
@@ -127,7 +127,7 @@ def struck_out_errors() -> Iterator[None]:
 
 
 def strike_out_of_logs() -> None:
-    """Remove secrets and control characters from all log records of this process, tracebacks included."""
+    """Remove secrets and control characters from all log records of this process, including tracebacks."""
     make = logging.getLogRecordFactory()
     if isinstance(make, _CleanRecords):
         return
@@ -135,7 +135,7 @@ def strike_out_of_logs() -> None:
 
 
 class _CleanRecords:
-    """Makes log records without secrets and control characters, for all loggers and handlers."""
+    """Creates log records without secrets and control characters, for all loggers and handlers."""
 
     def __init__(self, make: Any) -> None:
         self._make = make
@@ -153,6 +153,6 @@ class _CleanRecords:
             trace = logging.Formatter().formatException(record.exc_info)
             struck = printable(strike_out(trace), keep="\n\r\t")
             if struck != trace:
-                # handlers print this text in place of the traceback
+                # handlers print this text instead of the traceback
                 record.exc_text, record.exc_info = struck, None
         return record

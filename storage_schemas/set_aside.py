@@ -18,7 +18,7 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Stage of a row about clips of a source that is used without them.
+#: Stage of a row about clips that are left out of a source that is otherwise used.
 CLIPS_STAGE = "clips"
 #: Stage of a row about a missing control; its pair is complete.
 CONTROL_STAGE = "control"
@@ -80,7 +80,7 @@ def known_failures(store: Store) -> dict[str, SetAsideRow]:
     failures: dict[str, SetAsideRow] = {}
     for path in parts_of(store.failures):
         if not is_sound(path):
-            log.warning("%s does not match the checksum in its name: what it names is tried again", path)
+            log.warning("%s does not match the checksum in its name: its items are retried", path)
             continue
         for row in read_rows(path, SetAsideRow):
             if row.key and not row.transient:

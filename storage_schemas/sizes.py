@@ -1,4 +1,4 @@
-"""Sizes as people read them."""
+"""Human-readable sizes."""
 
 
 def size_text(count: int) -> str:

@@ -22,11 +22,11 @@ from storage_schemas.store import TIMELINE, Store
 
 #: How a recipe handles a damaged video; see ``docs/sources.md``.
 DamageRule = Literal["refuse", "truncate", "conceal"]
-#: How the frames of a damaged video were taken; empty if it is whole.
+#: How the frames of a damaged video were read; empty if it is intact.
 Damage = Literal["", "truncated", "concealed"]
 DAMAGE_TEXTS: dict[Damage, str] = {
-    "truncated": "cut off, used up to its last whole picture",
-    "concealed": "damaged, as FFmpeg's decoder conceals it",
+    "truncated": "cut off, used up to its last complete frame",
+    "concealed": "damaged, used as concealed by FFmpeg's decoder",
 }
 
 MAX_ID_LENGTH = 200
@@ -78,7 +78,7 @@ def content_category_mistake(text: str) -> str | None:
     "has '<' in it"
     """
     if len(text) > MAX_CONTENT_CATEGORY:
-        return f"has {len(text)} characters, at most {MAX_CONTENT_CATEGORY} are allowed"
+        return f"has {len(text)} characters; at most {MAX_CONTENT_CATEGORY} are allowed"
     for sign in text:
         if not (sign.isalnum() or sign in _CATEGORY_SIGNS or unicodedata.category(sign).startswith("M")):
             return f"has {sign!r} in it"
@@ -100,7 +100,7 @@ class Clip(Frozen):
 class Source(Frozen):
     """One long, human-made video with captioned clips.
 
-    `id` is the data set's own, or else derived from the content's hash, so that a moved file remains the same
+    `id` is the data set's id, or else derived from the content's hash, so that a moved file remains the same
     source. `video` is the path of the file; `content_category` says what kind of video it is (SLVMEval,
     appendix D, figure 8), empty if unknown. Neither is part of any artifact's id.
     """
@@ -130,7 +130,7 @@ class Source(Frozen):
 class SourceRow(Frozen):
     """A source in a release, with its stored frames; times in seconds, sizes in pixels.
 
-    `damage` says how the frames of a damaged video were taken, empty if it is whole.
+    `damage` says how the frames of a damaged video were read, empty if it is intact.
     """
 
     source_id: str

@@ -63,18 +63,19 @@ ENCODED = "encoded"
 CACHE_KINDS = (FRAMES, ENCODED)
 KINDS = (TIMELINE, FRAMES, ANALYSIS, DEGRADED_CLIP, PAIR, VERIFIED, ENCODED)
 
-_REMEDY = "`slvmeval verify --deep --repair` removes it, and the next build makes it again"
+_REMEDY = "`slvmeval verify --deep --repair` removes it, and the next build recreates it"
 
 
-#: Folders of a store that a build makes.
+#: Folders of a store that a build creates.
 _FOLDERS = frozenset({"artifacts", "releases"})
 
 
 def _lost(marker: Path, beside: str) -> IntegrityError:
     content = json.dumps({"schema_version": SCHEMA_VERSION})
     return IntegrityError(
-        f"{marker} is missing next to {beside}/: restore it from a copy; if this version of slvmeval "
-        f"made the store, `echo '{content}' > {shlex.quote(str(marker))}` writes it"
+        f"{marker} is missing next to {beside}/: restore it from a copy; if this version of "
+        f"slvmeval created the store, `echo '{content}' > {shlex.quote(str(marker))}` writes "
+        "it"
     )
 
 
@@ -94,7 +95,7 @@ class Store:
     Parameters
     ----------
     root
-        The folder; :meth:`create` makes it.
+        The folder; :meth:`create` creates it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -107,7 +108,7 @@ class Store:
         Raises
         ------
         StoreError
-            If the folder holds something else, or a store of another schema version.
+            If the folder contains something else, or a store with another schema version.
         SetAside
             If the folder cannot be written (`out_of_space`, `read_only_store`).
         """
@@ -119,13 +120,13 @@ class Store:
             with storage_errors(store.root):
                 store.root.mkdir(parents=True, exist_ok=True)
                 strangers = [path.name for path in store.root.iterdir() if not path.name.startswith(".")]
-                made = sorted(_FOLDERS.intersection(strangers))
-                if made:
-                    raise _lost(marker, made[0])
+                own_folders = sorted(_FOLDERS.intersection(strangers))
+                if own_folders:
+                    raise _lost(marker, own_folders[0])
                 # another process may have created the store meanwhile
                 if strangers and not marker.exists():
                     raise StoreError(
-                        f"{store.root} is not a store and not empty (it holds {sorted(strangers)[0]!r}): "
+                        f"{store.root} is neither a store nor empty (it contains {sorted(strangers)[0]!r}): "
                         "choose an empty or new folder with --store"
                     )
                 write_atomic(marker, json.dumps({"schema_version": SCHEMA_VERSION}).encode())
@@ -140,14 +141,14 @@ class Store:
         StoreError
             If there is no store, or it has another schema version.
         IntegrityError
-            If the file that says the version is damaged.
+            If the file with the version is damaged.
         """
         store = cls(root)
         version = store.schema_version()
         if version != SCHEMA_VERSION:
             raise StoreError(
                 f"{store.root} has schema version {version}, this program reads {SCHEMA_VERSION}: "
-                "use the slvmeval that made it, or choose another folder with --store"
+                "use the slvmeval version that created it, or choose another folder with --store"
             )
         return store
 
@@ -157,9 +158,9 @@ class Store:
         try:
             return int(json.loads(read_regular(marker))["schema_version"])
         except (FileNotFoundError, NotADirectoryError) as problem:
-            made = sorted(_FOLDERS.intersection(entry.name for entry in entries(self.root)))
-            if made:
-                raise _lost(marker, made[0]) from problem
+            own_folders = sorted(_FOLDERS.intersection(entry.name for entry in entries(self.root)))
+            if own_folders:
+                raise _lost(marker, own_folders[0]) from problem
             raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
         except OSError as problem:
             raise StoreError(
@@ -197,12 +198,12 @@ class Store:
 
     @property
     def exports(self) -> Path:
-        """Folder of exports on their way to a hub, which can be written again."""
+        """Folder of exports being uploaded to a hub, which can be recreated."""
         return self.cache / "exports"
 
     @property
     def pulled(self) -> Path:
-        """Folder of files that come from a hub, until they are unpacked."""
+        """Folder of files downloaded from a hub, until they are unpacked."""
         return self.cache / "pulled"
 
     @property
@@ -220,7 +221,7 @@ class Store:
 
     def has(self, kind: str, id_: str) -> bool:
         """Return whether the complete artifact exists."""
-        # a large build asks this ten thousands of times: without the cost of a Path
+        # a large build calls this tens of thousands of times: avoid the cost of a Path
         return is_there(f"{self.root}/artifacts/{kind}/{id_[:2]}/{id_}/{MANIFEST_NAME}")
 
     def manifest(self, kind: str, id_: str) -> Manifest:
@@ -256,9 +257,9 @@ class Store:
         return data
 
     def discard(self, kind: str, id_: str, problem: IntegrityError) -> None:
-        """Remove an artifact that a build found damaged and is about to make again."""
-        log.warning("%s; it is removed, and made again", problem)
-        # another process may have found the same
+        """Remove an artifact that a build found damaged and is about to recreate."""
+        log.warning("%s; it is removed and recreated", problem)
+        # another process may have found and removed it too
         with suppress(StoreError, FileNotFoundError):
             self.remove(kind, id_)
 
@@ -305,7 +306,7 @@ class Store:
         Raises
         ------
         StoreError
-            If it is not there.
+            If it does not exist.
         """
         path = self.artifact_path(kind, id_)
         if not path.is_dir():
@@ -318,7 +319,7 @@ class Store:
         """Remove folders that killed processes of this machine left in staging; return their number."""
         left = abandoned(self.staging)
         for folder in left:
-            # another build may clear it at the same time
+            # another build may remove it at the same time
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)
         return len(left)
@@ -351,7 +352,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def file_problems(folder: Path) -> list[str]:
-    """Return what is wrong with the files of an artifact or release version: damaged, missing, or extra ones.
+    """Return the damaged, missing and unexpected files of an artifact or release version.
 
     Raises
     ------
@@ -379,7 +380,7 @@ def check_files(folder: Path) -> None:
     StoreError
         If there is no manifest.
     IntegrityError
-        Naming every file that is missing, differs or is not in the manifest.
+        The message names every file that is missing, differs or is not in the manifest.
     """
     problems = file_problems(folder)
     if problems:

@@ -1,7 +1,7 @@
 """Check every file of a store against its checksum, whether or not a release uses it.
 
-Checked are artifacts, release versions, append-only rows and the small caches that a build relies on. Not
-checked: what is being written (``staging/``), states of runs, and what the annotation server has for itself.
+This covers artifacts, release versions, append-only rows and the small caches that a build relies on, but
+not files being written (``staging/``), states of runs, or the annotation server's private files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LINES = (
     "suites/answers/*.jsonl",
     "annotation/translations/*.jsonl",
 )
-#: JSON files that end with a checksum. Without one of those in the cache a build only takes longer.
+#: JSON files that end with a checksum. Without those in the cache, a build only takes longer.
 _JSON = (
     "annotation/rules/*.json",
     "cache/reports/*.json",
@@ -61,9 +61,9 @@ _JSON = (
     "cache/build-request-*.json",
 )
 
-#: Errors that say that something is missing, or is not a file: see ``regular_files.py``.
+#: Errors that mean that something is missing or not a file: see ``regular_files.py``.
 _WRONG_KIND = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.ELOOP)
-#: Files that a build makes again after :attr:`FileDamage.path` was removed.
+#: Files that a build recreates after :attr:`FileDamage.path` was removed.
 _REMAKEABLE = ("failures", "cache")
 
 
@@ -72,7 +72,7 @@ class FileDamage:
     """A damaged, missing or unknown file, or one artifact's; `path` is relative to the store's folder.
 
     `artifact` is (kind, id) if the damage is in an artifact. `removable` says that the path may be removed,
-    because the next build makes it again.
+    because the next build recreates it.
     """
 
     path: str
@@ -82,15 +82,15 @@ class FileDamage:
 
 
 def checked_paths(store: Store) -> list[str]:
-    """Return what :func:`check_path` is called with to check the whole store, in a fixed order."""
+    """Return the arguments with which :func:`check_path` checks the whole store, in a fixed order."""
     patterns = ("artifacts/*/*", "releases/*/versions/*", *_PARTS, *_LINES, *_JSON)
     found = [path for pattern in patterns for path in _found(store.root, pattern.split("/"))]
-    # a link in the way of several patterns is found by each
+    # a dangling link on the path of several patterns is found by each
     return list(dict.fromkeys(str(path.relative_to(store.root)) for path in found))
 
 
 def _found(folder: Path, pattern: list[str]) -> Iterator[Path]:
-    """Yield what a pattern matches below a folder, and links on the way that lead nowhere."""
+    """Yield the matches of a pattern below a folder, and dangling links on the way."""
     for entry in entries(folder):
         path = Path(entry.path)
         if entry.name.startswith(".") or not fnmatchcase(entry.name, pattern[0]):
@@ -104,7 +104,7 @@ def _found(folder: Path, pattern: list[str]) -> Iterator[Path]:
 def check_path(store: Store, entry: str) -> list[FileDamage]:
     """Return the damage of a folder of artifacts, a release version, or a file; see :func:`checked_paths`.
 
-    What cannot be read because its file system does not answer is not to be removed.
+    A file that cannot be read because its file system does not answer must not be removed.
     """
     try:
         return _damage_of(store, entry)
@@ -113,16 +113,14 @@ def check_path(store: Store, entry: str) -> list[FileDamage]:
 
 
 def unanswered(problem: OSError) -> str:
-    """Return a message for what could not be read because its file system does not answer."""
-    return f"{problem.filename or 'a file'} cannot be read ({problem.strerror}): look at its file system"
+    """Return a message for a file that could not be read because its file system does not answer."""
+    return f"{problem.filename or 'a file'} cannot be read ({problem.strerror}): check its file system"
 
 
 def _damage_of(store: Store, entry: str) -> list[FileDamage]:
     path = store.root / entry
     if leads_nowhere(path):
-        return [
-            FileDamage(entry, f"{path} is a link that leads nowhere: put back what it led to, or remove it")
-        ]
+        return [FileDamage(entry, f"{path} is a dangling link: restore its target, or remove it")]
     match entry.split("/"):
         case ["artifacts", kind, _]:
             return list(_check_artifacts(store, path, kind))
@@ -146,22 +144,22 @@ def _check_artifacts(store: Store, folder: Path, kind: str) -> Iterator[FileDama
 
 
 def artifact_problems(store: Store, kind: str, id_: str) -> list[str]:
-    """Return what is wrong with an artifact: its id, its files, or frames that are not what was made.
+    """Return what is wrong with an artifact: its id, its files, or frames that do not match the manifest.
 
     Raises
     ------
     OSError
-        If it cannot be read for now: its file system does not answer, too many files are open.
+        If it cannot be read now: its file system does not answer, or too many files are open.
     """
     path = store.artifact_path(kind, id_)
     try:
         manifest = read_manifest(path)
         if (manifest.kind, manifest.id) != (kind, id_) or artifact_id(kind, manifest.consumes) != id_:
-            return [f"{path} has another id than that of its inputs"]
-        # files that are as they were written may have been written wrongly
+            return [f"{path} has an id that does not match its inputs"]
+        # intact files may have been written wrongly
         return file_problems(path) or _content_problems(store, manifest)
     except (StoreError, OSError) as problem:
-        # no other error of the system says anything about what is stored
+        # other system errors say nothing about the stored data
         if is_away(problem) or (isinstance(problem, OSError) and problem.errno not in _WRONG_KIND):
             raise
         return [str(problem)]
@@ -180,7 +178,7 @@ def _content_problems(store: Store, manifest: Manifest) -> list[str]:
     else:
         return []
     return (
-        [] if checksum == manifest.content_checksum else [f"{path} has other frames than its manifest says"]
+        [] if checksum == manifest.content_checksum else [f"{path} has frames that differ from its manifest"]
     )
 
 
@@ -206,7 +204,7 @@ def _check_file(path: Path, entry: str) -> list[FileDamage]:
         elif not is_sound(path):
             problem = f"{path} does not match the checksum in its name"
     except FileNotFoundError:
-        # packed or merged meanwhile
+        # has been packed or merged meanwhile
         return []
     except (IntegrityError, OSError) as damage:
         if is_away(damage):
@@ -215,15 +213,15 @@ def _check_file(path: Path, entry: str) -> list[FileDamage]:
     if not problem:
         return []
     removable = entry.startswith(_REMAKEABLE)
-    remedy = "it is made again" if removable else "restore it from a copy"
+    remedy = "it is recreated" if removable else "restore it from a copy"
     return [FileDamage(entry, f"{problem}: {remedy}", removable=removable)]
 
 
 def _lines_problem(path: Path) -> str:
-    """Return what is wrong with a file of lines; what a killed writer left of a last line is not damage."""
+    """Return what is wrong with a file of lines; a killed writer's incomplete last line is not damage."""
     *lines, rest = read_regular(path).split(b"\n")
     wrong = [number for number, line in enumerate(lines, 1) if without_checksum(line) is None]
-    # a complete line is followed by something else than its end
+    # a complete line is not followed by a line end
     torn = rest and without_checksum(rest) is None
     if torn and without_checksum(rest[:-1]) is not None:
         wrong.append(len(lines) + 1)

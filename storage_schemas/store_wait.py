@@ -1,4 +1,4 @@
-"""Wait for a store whose file system is read-only or missing for a while, as during a failover."""
+"""Wait for a store whose file system is temporarily read-only or missing, as during a failover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two attempts to write.
 LOOK_EVERY_S = 1.0
-#: Number of calls repeated although the store was there when it was looked for.
+#: Maximum number of repeated calls while the store seems to be available.
 MAX_REPEATS = 3
 
 _AWAY = {*AWAY_ERRNOS, errno.EROFS, errno.ENOENT}
@@ -31,7 +31,7 @@ T = TypeVar("T")
 def why_away(store: Path) -> str | None:
     """Return why a store cannot be written now, or None if it can.
 
-    A full disk and missing permissions do not end by themselves: such a store is there.
+    A full disk and missing permissions do not resolve themselves: such a store counts as available.
     """
     problem = _problem(store)
     return None if problem is None or problem.errno not in _AWAY else os.strerror(problem.errno)
@@ -39,7 +39,7 @@ def why_away(store: Path) -> str | None:
 
 def _problem(store: Path) -> OSError | None:
     try:
-        # a file system that is not mounted leaves an empty folder, which can be written
+        # an unmounted file system leaves an empty folder, which is writable
         (store / "store.json").stat()
         with tempfile.TemporaryFile(dir=store):
             return None
@@ -55,7 +55,7 @@ class StoreWait(Frozen):
     store
         Folder of the store.
     limit_s
-        Maximum time to wait, seconds; 0 to repeat nothing.
+        Maximum time to wait, in seconds; 0 to never repeat.
     """
 
     store: str
@@ -67,9 +67,9 @@ class StoreWait(Frozen):
         Raises
         ------
         StoreError
-            If the store is still away after the limit.
+            If the store is still unavailable after the limit.
         OSError, SlvmevalError
-            Those of the call, if the store is there.
+            Errors of the call, if the store is available.
         """
         repeats = 0
         while True:
@@ -80,18 +80,18 @@ class StoreWait(Frozen):
                     raise
                 if self.was_away():
                     continue
-                # it may have been away only for a moment
+                # it may have been unavailable only for a moment
                 if repeats == MAX_REPEATS or not _due_to_store(problem) or _problem(Path(self.store)):
                     raise
                 repeats += 1
                 time.sleep(LOOK_EVERY_S)
             else:
-                # what reads in a folder without its file system finds nothing, and does not fail
+                # reading in an unmounted folder finds nothing, without an error
                 if not self.limit_s or is_there(Path(self.store, "store.json")) or not self.was_away():
                     return result
 
     def was_away(self) -> bool:
-        """Wait until the store is available; return whether it was not.
+        """Wait until the store is available; return whether waiting was necessary.
 
         Raises
         ------
@@ -102,15 +102,16 @@ class StoreWait(Frozen):
         why = why_away(store)
         if why is None:
             return False
-        log.warning("the store %s is away (%s): waiting up to %.0f s for it", store, why, self.limit_s)
+        log.warning("the store %s is unavailable (%s): waiting up to %.0f s for it", store, why, self.limit_s)
         while time.monotonic() - began < self.limit_s:
             time.sleep(LOOK_EVERY_S)
             if why_away(store) is None:
-                log.warning("the store %s is back after %.0f s", store, time.monotonic() - began)
+                log.warning("the store %s is available again after %.0f s", store, time.monotonic() - began)
                 return True
         raise StoreError(
-            f"the store {store} was away for {self.limit_s:.0f} s ({why}): check its file system, then run "
-            "the same command again, which continues; store_wait_s in the profile sets how long a build waits"
+            f"the store {store} was unavailable for {self.limit_s:.0f} s ({why}): check its file "
+            "system, then run the same command again to resume; store_wait_s in the profile sets "
+            "how long a build waits"
         )
 
 

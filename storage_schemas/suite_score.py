@@ -41,9 +41,11 @@ class SuiteScore(Frozen):
     key
         Checksum of all inputs of the score; an identical score is not computed or paid for again.
     suite, settings
-        The suite's name, after ``+`` with its variant and the videos' blur, and the checksum of its settings.
+        The suite's name, followed by ``+`` with its variant and the videos' blur, and the checksum of its
+        settings.
     model, prompt_id, sample
-        The model that made the video, the prompt, and the number of the video among those of one prompt.
+        The model that generated the video, the prompt, and the number of the video among those for the
+        prompt.
     video
         Checksum of the video's file.
     repeat
@@ -56,8 +58,8 @@ class SuiteScore(Frozen):
     calls, tokens_in, tokens_out, cost_usd
         Model requests and their cost; those of a batch are divided evenly among its videos.
     prompts
-        Whose prompts its requests had: ``built-in``, or the folder and the digest of what differs; empty
-        if nothing was sent.
+        Which prompts its requests used: ``built-in``, or the folder and the digest of the changes; empty if
+        nothing was sent.
     details
         Further data as JSON: the conversation, matched events, frames.
     """
@@ -85,5 +87,5 @@ class SuiteScore(Frozen):
 
     @property
     def estimated(self) -> EstimatedTokens | None:
-        """What answers took by estimate whose tokens the server did not count, from the details."""
+        """Estimated usage of answers whose tokens the server did not count, from the details."""
         return estimated_in(self.details)

@@ -7,7 +7,8 @@ import os
 import pwd
 from pathlib import Path
 
-#: Environment variable with the home folder of a process whose user has none; it is removed when that ends.
+#: Environment variable with the home folder of a process whose user has none; the folder is removed when the
+#: process ends.
 TEMPORARY_HOME = "SLVMEVAL_TEMPORARY_HOME"
 
 
@@ -46,7 +47,7 @@ def cache_folder() -> Path | None:
 
 
 def can_write(folder: Path) -> bool:
-    """Return whether this process may create files in a folder, and the folder if it does not exist."""
+    """Return whether this process may create files in a folder, and the folder itself if it is missing."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

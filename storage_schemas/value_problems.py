@@ -1,4 +1,4 @@
-"""Problems of a user's value, in plain words: the validator's own are about types."""
+"""Problems of a user's value, in plain words: the validator's own messages are about types."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from storage_schemas.errors import did_you_mean
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-#: Sentences by the beginning of the error's type; the braces take values of its context.
+#: Sentences by the prefix of the error's type; braces are filled from its context.
 _SENTENCES = {
     "missing": "is missing",
-    "extra_forbidden": "is not known here",
+    "extra_forbidden": "unknown key",
     "int_": "must be a whole number",
     "float_": "must be a number",
     "decimal_": "must be a number",
@@ -24,7 +24,7 @@ _SENTENCES = {
     "string_type": "must be text",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
-    "string_pattern_mismatch": "must have the form {pattern}",
+    "string_pattern_mismatch": "must match {pattern}",
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
     "greater_than_equal": "must be at least {ge}",
@@ -48,12 +48,12 @@ _MAX_SHOWN = 60
 
 
 def value_problem(error: Mapping[str, Any], keys: Iterable[str] = ()) -> str:
-    """Return what is wrong with a value, without its name and without the value.
+    """Return what is wrong with a value, without its name and the value itself.
 
     Parameters
     ----------
     keys
-        The names that exist, for one that is not known.
+        The names that exist, in case the name is unknown.
     """
     kind = error["type"]
     context = {
@@ -77,14 +77,14 @@ def value_problem(error: Mapping[str, Any], keys: Iterable[str] = ()) -> str:
 
 
 def problem_text(problem: Exception) -> str:
-    """Return an error's message; of a validation, its first error in plain words."""
+    """Return an error's message; for a validation error, the first problem in plain words."""
     from pydantic import ValidationError
 
     return first_error(problem) if isinstance(problem, ValidationError) else str(problem)
 
 
 def first_error(problem: ValidationError, keys: Iterable[str] = ()) -> str:
-    """Return the first error of a validation as ``field: what is wrong``; see :func:`value_problem`."""
+    """Return the first problem of a validation as ``field: what is wrong``; see :func:`value_problem`."""
     error = problem.errors(include_url=False)[0]
     field = ".".join(str(part) for part in error["loc"] if part != "[key]")
     message, value = value_problem(error, keys), error["input"]

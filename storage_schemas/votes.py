@@ -80,7 +80,7 @@ DECISIONS = pa.schema(
 class Check(StrEnum):
     """Purpose of a task that checks its worker. Stored in ids: never rename a value."""
 
-    #: both videos are the high side: nothing is damaged
+    #: both videos are the high side: neither is damaged
     EQUAL = "equal"
     #: a pair that the worker has judged before, with its sides swapped
     AGAIN = "again"
@@ -90,7 +90,7 @@ _CHECKS = {check.value: check for check in Check}
 
 
 def check_id(pair_id: str, check: Check) -> str:
-    """Return the id of a check task made of a pair.
+    """Return the id of a check task based on a pair.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Answer(Frozen):
     campaign
         Name of the campaign.
     pair_id, aspect
-        Id of the task, and its aspect; of a rating the video's dimension.
+        Id of the task, and its aspect; for a rating, the video's dimension.
     worker
         Keyed hash of the worker, 32 hexadecimal digits.
     platform
@@ -164,7 +164,7 @@ class Vote(Answer):
     Parameters
     ----------
     control
-        Whether the pair is a control, in which no side is better.
+        Whether the pair is a control, in which neither side is better.
     first
         The side shown on the left or first.
     preferred
@@ -194,7 +194,7 @@ class Vote(Answer):
 
     @property
     def judged(self) -> str:
-        """The pair that was judged: of a repeated one the pair itself, of two equal videos the task."""
+        """The pair that was judged: for a repeated pair the pair itself, for two equal videos the task."""
         pair_id, check = check_of(self.pair_id)
         return pair_id if check is Check.AGAIN else self.pair_id
 
@@ -214,7 +214,7 @@ class Decision(Frozen):
     note
         Reason for the decision.
     by
-        Who decided.
+        Name of the person who decided.
     """
 
     decision_id: str
@@ -243,7 +243,7 @@ class Erased(Frozen):
     """Record of the erasure of one worker's rows.
 
     `mark` is a checksum of the worker's id. Rows up to `at` (ISO 8601) are erased: the time of the erasure,
-    or that of the latest row if it lies ahead.
+    or that of the latest row if it is later.
     """
 
     mark: str
@@ -270,7 +270,7 @@ class VotesStore:
         return sorted(name for name in names if is_campaign_name(name))
 
     def with_rules(self) -> list[str]:
-        """Return the names of the campaigns that were collected, also those without votes."""
+        """Return the names of the campaigns that were collected, including those without votes."""
         names = (path.stem for path in (self.path / "rules").glob("*.json"))
         return sorted(name for name in names if is_campaign_name(name))
 
@@ -330,14 +330,14 @@ class VotesStore:
     def keep_rules(
         self, campaign: str, rule: Mapping[str, Any] | None, workers: str, unanswered: Collection[str] = ()
     ) -> None:
-        """Keep the rules of a campaign, and what it still waits for.
+        """Store the rules of a campaign, and the pairs still without votes.
 
         Parameters
         ----------
         rule
             Its changes to the filter's rule; None for none.
         workers
-            Name of the rule by which workers are listed for review.
+            Name of the rule that lists workers for review.
         unanswered
             Pairs that are shown and have no vote yet.
         """
@@ -349,7 +349,7 @@ class VotesStore:
         write_atomic(self._rule_file(campaign), with_checksum(json.dumps(rules, sort_keys=True)))
 
     def kept_rule(self, campaign: str) -> dict[str, Any] | None:
-        """Return what a campaign says about the filter's rule; None if it says nothing.
+        """Return a campaign's changes to the filter's rule; None if there are none.
 
         Raises
         ------
@@ -360,7 +360,7 @@ class VotesStore:
         return rule
 
     def workers_rule(self, campaign: str) -> str | None:
-        """Return the name of the rule by which a campaign lists workers; None if it is not known.
+        """Return the name of the rule by which a campaign lists workers; None if unknown.
 
         Raises
         ------
@@ -397,14 +397,14 @@ class VotesStore:
         """
         votes = [row.at for row in self.votes([campaign]) if row.worker == worker]
         decisions = [row.at for row in self.decisions([campaign]) if row.worker == worker]
-        # a row may be dated ahead, if our clock was set back or a file had a wrong time zone
+        # a row may lie in the future if our clock was set back or a file had a wrong time zone
         at = max([*votes, *decisions, _now()], key=moment)
         erased = Erased(mark=_mark(campaign, worker), votes=len(votes), decisions=len(decisions), at=at)
         # from here on the rows are ignored, even if the files remain
         folder = self.path / "erased" / _checked(campaign)
         data = erased.model_dump_json()
         write_atomic(folder / new_name(digest_text(data), ".json"), data.encode())
-        # another process may erase another worker at the same time and rewrite a file that held both
+        # another process may be erasing another worker and rewrite a file that contained both
         while any([self._sweep(kind, campaign) for kind in _SCHEMAS]):
             pass
         return erased
@@ -429,11 +429,11 @@ class VotesStore:
         return records
 
     def erased_workers(self, campaign: str) -> Callable[[str, str], bool]:
-        """Return a function that says whether a worker's rows of a time (ISO 8601) were erased."""
+        """Return a function that says whether a worker's rows from a time (ISO 8601) were erased."""
         return self._gone(campaign).covers
 
     def _sweep(self, kind: RowKind, campaign: str) -> bool:
-        """Rewrite the files that hold erased rows; return whether there were any."""
+        """Rewrite the files that contain erased rows; return whether there were any."""
         gone, swept = self._gone(campaign), False
         for part in self._parts(kind, campaign):
             with suppress(FileNotFoundError):
@@ -451,7 +451,7 @@ class VotesStore:
     # -- files ---------------------------------------------------------------------------------------
 
     def _write(self, kind: RowKind, campaign: str, table: pa.Table) -> None:
-        """Add rows that only this user can read, or the group where the store is the group's."""
+        """Add rows that only this user can read, or the group if the store belongs to a group."""
         folder = self._folder(kind, campaign)
         folder_mode, file_mode = private_modes(self.path.parent)
         for one in (folder.parent, folder):
@@ -463,8 +463,8 @@ class VotesStore:
     def _add(self, kind: RowKind, rows: list[Any], model: type[VoteRow]) -> Added:
         given: dict[str, dict[str, VoteRow]] = {}
         for row in rows:
-            held = given.setdefault(_checked(row.campaign), {})
-            _same(held.setdefault(_id(row), row), row)
+            rows_by_id = given.setdefault(_checked(row.campaign), {})
+            _same(rows_by_id.setdefault(_id(row), row), row)
         new = 0
         for campaign, some in given.items():
             stored = {_id(row): row for row in self._rows(kind, campaign, model)}
@@ -492,7 +492,7 @@ class VotesStore:
                     rows.setdefault(_id(row), row)
         except (ValidationError, KeyError, ValueError) as problem:
             raise IntegrityError(
-                f"the {kind} of campaign {campaign} in {self.path} do not fit: {problem_text(problem)}"
+                f"the {kind} of campaign {campaign} in {self.path} are not valid: {problem_text(problem)}"
             ) from problem
         return [rows[id_] for id_ in sorted(rows) if not gone.covers(rows[id_].worker, rows[id_].at)]
 

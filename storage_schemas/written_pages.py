@@ -33,7 +33,7 @@ class WrittenPage(Frozen):
 
 
 def remember_page(store: Store, kind: PageKind, page: Path, about: str) -> None:
-    """Note that a page was written, in the store's cache; a store that cannot be written goes without."""
+    """Record in the store's cache that a page was written; skipped if the store cannot be written."""
     written = WrittenPage(kind=kind, path=str(page.resolve()), about=about, at=utc_now())
     try:
         write_atomic(_folder(store) / f"{written.id}.json", written.model_dump_json(indent=1).encode())
@@ -42,13 +42,13 @@ def remember_page(store: Store, kind: PageKind, page: Path, about: str) -> None:
 
 
 def written_pages(store: Store) -> list[WrittenPage]:
-    """Return the pages that are still there, newest first."""
+    """Return the pages that still exist, newest first."""
     pages = []
     for path in _folder(store).glob("*.json"):
         try:
             page = WrittenPage.model_validate(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, ValidationError):
-            # a note of another version of this program, or one that was just replaced
+            # a record of another version of this program, or one that was just replaced
             continue
         if page.id == path.stem and Path(page.path).is_file():
             pages.append(page)

@@ -1,7 +1,7 @@
 """Zarr in one uncompressed ZIP file: few files for parallel file systems, read by ranges.
 
-Any Zarr reads such a file with its ``ZipStore``. That one reads a whole entry to get at a part of it, so a
-single frame would cost its whole shard; this store reads only the bytes that are asked for.
+Any Zarr reads such a file with its ``ZipStore``. But ``ZipStore`` reads a whole entry to access a part of
+it, so a single frame would cost its whole shard; this store reads only the requested bytes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from storage_schemas.away import ask_again, is_away
 
-#: An entry's time, always the same, so that equal content is an equal file.
+#: The constant time of entries, so that equal content gives equal files.
 _TIME = (1980, 1, 1, 0, 0, 0)
-#: Fixed part of a local header, and where it has the lengths of name and extra field.
+#: Fixed part of a local header, and its offset of the lengths of name and extra field.
 _HEADER, _LENGTHS = 30, 26
 
 
@@ -35,14 +35,14 @@ def append(path: Path, entries: Mapping[str, bytes], held: Sequence[str] = ()) -
     Parameters
     ----------
     held
-        Names of the entries that the file has.
+        Names of the entries already in the file.
 
     Raises
     ------
     OSError
-        If it has others: what was written before was lost.
+        If it has other entries: earlier ones were lost.
     """
-    # opened here: where that fails for any reason, `zipfile` would empty the file, and continue
+    # opened here: if opening fails for any reason, `zipfile` would empty the file and continue
     with path.open("r+b") as file, zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as packed:
         _require_entries(path, packed, held)
         for name, content in entries.items():
@@ -52,12 +52,12 @@ def append(path: Path, entries: Mapping[str, bytes], held: Sequence[str] = ()) -
 
 
 def check_written(path: Path, names: Sequence[str]) -> None:
-    """Read a ZIP file back, whose entries should have these names.
+    """Read back a ZIP file whose entries should have these names.
 
     Raises
     ------
     OSError
-        If it has others, or one has another content than was written.
+        If it has other entries, or the content of one differs from what was written.
     """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as packed:
@@ -66,7 +66,7 @@ def check_written(path: Path, names: Sequence[str]) -> None:
     except zipfile.BadZipFile as problem:
         raise OSError(errno.EIO, f"it was written, but cannot be read ({problem})", str(path)) from problem
     if damaged is not None:
-        raise OSError(errno.EIO, f"{damaged} is not as it was written", str(path))
+        raise OSError(errno.EIO, f"{damaged} differs from what was written", str(path))
 
 
 def _require_entries(path: Path, packed: zipfile.ZipFile, names: Sequence[str]) -> None:
@@ -86,9 +86,9 @@ def _ranges(path: Path) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 class ZipRanges(Store):
-    """Reads a file of :func:`append`.
+    """Reads a file written by :func:`append`.
 
-    The file is opened for each read, so that many of these can be held.
+    The file is opened for each read, so that many instances can exist.
 
     Raises
     ------
@@ -123,7 +123,7 @@ class ZipRanges(Store):
     __hash__ = None  # type: ignore[assignment]
 
     def __contains__(self, key: str) -> bool:
-        """Return whether there is an entry of a name."""
+        """Return whether there is an entry with this name."""
         return key in self.ranges
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ class ZipRanges(Store):
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """Return the bytes of an entry that are asked for; None if there is no such entry."""
+        """Return the requested bytes of an entry; None if there is no such entry."""
         if key not in self.ranges:
             return None
         begin, size = self.ranges[key]
@@ -155,15 +155,15 @@ class ZipRanges(Store):
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
     async def exists(self, key: str) -> bool:
-        """Return whether there is an entry of a name."""
+        """Return whether there is an entry with this name."""
         return key in self.ranges
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Refuse: the store is read only."""
+        """Raise an error: the store is read-only."""
         self._check_writable()
 
     async def delete(self, key: str) -> None:
-        """Refuse: the store is read only."""
+        """Raise an error: the store is read-only."""
         self._check_writable()
 
     async def list(self) -> AsyncIterator[str]:
@@ -178,7 +178,7 @@ class ZipRanges(Store):
                 yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """Yield the names directly below one, once each."""
+        """Yield the names directly below a prefix, once each."""
         inside = f"{prefix.rstrip('/')}/" if prefix else ""
         below = (key.removeprefix(inside) for key in self.ranges if key.startswith(inside))
         for name in dict.fromkeys(key.split("/")[0] for key in below):

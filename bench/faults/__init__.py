@@ -1,1 +1,1 @@
-"""Random faults on a real Slurm of this machine, and what the builds they hit lose or leave behind."""
+"""Random faults on a real Slurm on this machine, and what the affected builds lose or leave behind."""

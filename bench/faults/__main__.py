@@ -1,4 +1,4 @@
-"""Disturb builds on a real Slurm of this machine with random faults: ``python -m bench.faults``."""
+"""Disturb builds on a real Slurm on this machine with random faults: ``python -m bench.faults``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import NoReturn
 from bench.faults.campaign import BUILDS, FILMS, Campaign, read_records, say, table
 from bench.faults.kinds import KINDS
 
-#: Set where the process has namespaces of its own.
+#: Set if the process has its own namespaces.
 OWN = "SLVMEVAL_FAULTS_NAMESPACES"
-#: Names are not resolved where loopback's own is the only address.
+#: Names are not resolved if loopback's own is the only address.
 _ENTER = 'mount -t tmpfs tmpfs /dev/shm && ip link set lo up && ip addr add 10.99.0.1 dev lo && exec "$@"'
 
 
 def _enter_own_namespaces(arguments: Sequence[str]) -> NoReturn:
-    """Start again with mounts, shared memory, ports and a firewall that only this campaign has."""
+    """Restart with mounts, shared memory, ports and a firewall private to this campaign."""
     command = ["unshare", "--mount", "--net", "--", "sh", "-c", _ENTER, "sh"]
     command += [sys.executable, "-m", "bench.faults", *arguments]
     os.execvpe("unshare", command, os.environ | {OWN: "1"})
@@ -29,13 +29,17 @@ def _enter_own_namespaces(arguments: Sequence[str]) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a campaign, print its table, and return 1 if a build lost, changed or left something."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults", description=__doc__)
-    parser.add_argument("--count", type=int, default=15, help="number of faults in all (default 15)")
-    parser.add_argument("--seed", type=int, default=1, help="key of the draws (default 1)")
-    parser.add_argument("--films", type=int, default=FILMS, help=f"films of a build (default {FILMS})")
+    parser.add_argument("--count", type=int, default=15, help="total number of faults (default 15)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draws (default 1)")
+    parser.add_argument("--films", type=int, default=FILMS, help=f"films per build (default {FILMS})")
     parser.add_argument(
-        "--kinds", nargs="+", default=(), choices=KINDS, help="kinds of faults, in turn; without them drawn"
+        "--kinds",
+        nargs="+",
+        default=(),
+        choices=KINDS,
+        help="kinds of faults, applied in turn; drawn by default",
     )
-    parser.add_argument("--resume", action="store_true", help="continue with the next numbers of the folder")
+    parser.add_argument("--resume", action="store_true", help="continue with the folder's next numbers")
     parser.add_argument(
         "--folder", type=Path, default=Path("build/faults"), help="records (default build/faults)"
     )
@@ -46,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen.table:
         if read_records(chosen.folder) and not chosen.resume:
             parser.error(f"{chosen.folder} has records: continue with --resume, or choose another folder")
-        # in the background a shell has us ignore Ctrl-C
+        # a shell makes background processes ignore Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             Campaign(chosen.folder, chosen.count, chosen.seed, chosen.films, chosen.kinds).run()
         except KeyboardInterrupt:
-            say("ended; --resume continues, and repeats the build that was under way")
+            say("stopped; --resume continues, repeating the interrupted build")
             return 130
     print(table(chosen.folder))
     wrong = ("lost", "differing", "made_twice", "stuck", "left_over")

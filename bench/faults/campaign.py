@@ -1,4 +1,4 @@
-"""Draw faults by the keyed random numbers of a seed, apply them to builds, and record what they did."""
+"""Draw faults with keyed random numbers, apply them to builds, and record their effects."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.inline import build_inline
 from tests.slurm.conftest import Slurm, one_machine
 from tests.small_films import caption_lines, make_film, recipe_without_weights, write_captions
 
-#: Films of a build, and faults that it gets.
+#: Number of films and faults per build.
 FILMS, FAULTS_A_BUILD = 8, 10
-#: Maximum time from one fault, or the last, to the next or the end, seconds; the machine may be busy.
+#: Maximum seconds from one fault to the next, or from the last to the end; the machine may be busy.
 STUCK_S = 600.0
-#: Faults fall into this part of a build, as a share of its artifacts; the rest is over too quickly.
+#: Faults occur in this part of a build, as a share of its artifacts; the rest is over too quickly.
 LATEST = 0.95
 
 RECORDS, BUILDS = "faults.jsonl", "builds.jsonl"
@@ -50,7 +50,7 @@ class Fault:
 
     @classmethod
     def drawn(cls, seed: int, number: int, attempt: int, kinds: list[str]) -> Fault:
-        """Draw a fault; each attempt at a number gives another one."""
+        """Draw a fault; each attempt at a number gives a different one."""
         draw = keyed_rng("faults", seed, number, attempt)
         return cls(number, attempt, kinds[int(draw.integers(len(kinds)))], float(draw.random()) * LATEST)
 
@@ -73,15 +73,15 @@ class Campaign:
     Parameters
     ----------
     folder
-        For its records, and for what builds with findings leave to look at.
+        For its records, and for remains of builds with findings, to inspect.
     count
-        Number of faults in all, with those recorded before.
+        Total number of faults, including those already recorded.
     seed
         Key of the draws.
     films
         Number of films of a build.
     in_turn
-        Kinds of faults that come one after the other, in place of drawn ones.
+        Kinds of faults to apply one after the other, instead of drawn ones.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Campaign:
         Raises
         ------
         AssertionError, SubprocessError
-            If Slurm or Prefect's server cannot be started, or do not come back after a fault.
+            If Slurm or Prefect's server cannot be started, or does not recover after a fault.
         """
         for name, kind in KINDS.items():
             if kind.missing:
@@ -113,7 +113,7 @@ class Campaign:
                 self._build(slurm, server, undisturbed)
 
     def _clear(self) -> None:
-        """End and remove what a killed campaign in this folder left."""
+        """End and remove everything that a killed campaign in this folder left."""
         for process in psutil.process_iter():
             mark = variable_of(process, MARK) or ""
             if process.pid != os.getpid() and f"{mark}/".startswith(f"{self.folder}/"):
@@ -129,7 +129,7 @@ class Campaign:
     @contextmanager
     def _services(self) -> Iterator[tuple[Slurm, StoppableServer]]:
         with ExitStack() as stack:
-            # a socket's path may not be long
+            # the path of a socket must be short
             name = stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-", dir="/tmp"))
             (self.folder / "slurm-folder").write_text(name)
             began = time.monotonic()
@@ -143,7 +143,7 @@ class Campaign:
             yield slurm, stack.enter_context(StoppableServer(prefect))
 
     def _undisturbed(self) -> Release:
-        """Return the release of the films that was built in this process, without faults."""
+        """Return the release of the films, built in this process without faults."""
         store = self.folder / "undisturbed"
         if not (self.folder / "undisturbed-is-complete").exists():
             say("building without faults …")
@@ -169,7 +169,7 @@ class Campaign:
         return [n for n in range(self.count) if n not in self.recorded][:FAULTS_A_BUILD]
 
     def _drawn(self) -> list[Fault]:
-        """Return the faults of the next build, in the order in which they come."""
+        """Return the faults of the next build, in order."""
         faults = [Fault.drawn(self.seed, n, self.attempts.get(n, 0), self.kinds) for n in self._numbers()]
         if self.in_turn:
             faults = [replace(one, kind=self.in_turn[one.number % len(self.in_turn)]) for one in faults]
@@ -204,7 +204,7 @@ class Campaign:
     def _disturb(
         self, build: DisturbedBuild, total: int, outcome: Outcome
     ) -> list[tuple[Fault, float, int, Took]]:
-        """Build with faults until it ends; return those applied, when, and at how many artifacts."""
+        """Build with faults to the end; return the applied faults, with times and numbers of artifacts."""
         waiting, applied = self._drawn(), list[tuple[Fault, float, int, Took]]()
         process, began = build.start(), time.monotonic()
         changed = began
@@ -220,7 +220,7 @@ class Campaign:
             if now - changed > STUCK_S:
                 outcome.stuck.append(f"{committed} of {total} artifacts after {now - began:.0f} s")
                 break
-            # one that finds nothing to hit now is tried again, and holds up no other
+            # a fault without a target now is retried, without delaying others
             for fault in [fault for fault in waiting if committed >= fault.share * total]:
                 draw = keyed_rng("fault", self.seed, fault.number, fault.attempt)
                 took = KINDS[fault.kind].apply(build, draw)
@@ -234,10 +234,10 @@ class Campaign:
         return applied
 
     def _is_over(self, build: DisturbedBuild, code: int) -> bool:
-        """Return whether the build has ended and would make nothing more if it were started again."""
+        """Return whether the build has ended, with nothing left to do if it were restarted."""
         if code == 0:
             return True
-        # with code 3 there is a release, and what it names as set aside may be due to the machine
+        # with code 3 there is a release, and items may have been set aside because of the machine
         return code == 3 and not any(row.reason in TRANSIENT_REASONS for row in build.release().set_aside())
 
     def _record(
@@ -280,7 +280,7 @@ class Campaign:
 
 
 def table(folder: Path) -> str:
-    """Return the table of a campaign: by kind of fault, the builds in which something was wrong."""
+    """Return the table of a campaign: the builds with problems, by kind of fault."""
     records = read_records(folder)
     columns = ("lost", "differing", "made_twice", "stuck", "left_over", "set_aside")
     words = [name.replace("_", " ") for name in columns]

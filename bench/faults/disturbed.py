@@ -1,4 +1,4 @@
-"""One build on the Slurm of the campaign, which faults disturb and which is started again where it ends."""
+"""One build on the campaign's Slurm, disturbed by faults and restarted whenever it ends."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.flows.prefect_servers import PrefectServer
 from tests.slurm.building import Building
 from tests.slurm.conftest import ONE_MACHINE
 
-#: Marks all processes that a build starts.
+#: Marks all processes started by a build.
 MARK = "SLVMEVAL_FAULTS"
-#: Size of the file system that holds a build's store.
+#: Size of the file system of a build's store.
 DISK = "200m"
 #: Shifts a process's clock; in Debian's package faketime.
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-# a node whose clock is wrong counts its waits right
+# a node with a wrong clock still measures waits correctly
 _CLOCK = f"LD_PRELOAD={FAKETIME} FAKETIME_DONT_FAKE_MONOTONIC=1"
 
 
@@ -50,7 +50,7 @@ def job_of(process: psutil.Process) -> str | None:
 
 
 class StoppableServer(PrefectServer):
-    """A Prefect server that can be held up."""
+    """A Prefect server that can be paused."""
 
     def kill_without_waiting(self, number: signal.Signals) -> None:
         """Send a signal to the server's processes."""
@@ -60,17 +60,17 @@ class StoppableServer(PrefectServer):
 
 @dataclass
 class DisturbedBuild(Building):
-    """A build whose store lies on a file system of its own."""
+    """A build with its store on a separate file system."""
 
     server: StoppableServer = field(kw_only=True)
     starts: int = 0
-    #: Whether slurmctld was killed, which forgets what it did in the last seconds.
+    #: Whether slurmctld was killed, which then forgets the last seconds.
     slurm_forgot: bool = False
-    #: Every artifact that was seen committed, with the times of its manifest.
+    #: Every artifact seen committed, with the times of its manifest.
     seen: dict[str, set[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Give its jobs what the faults need."""
+        """Prepare its jobs for the faults."""
         for folder in (self.disk, self.temporary, self.folder / "logs"):
             folder.mkdir()
         self.idle_s, self.h100_jobs = 20, 1
@@ -87,7 +87,7 @@ class DisturbedBuild(Building):
 
     @property
     def disk(self) -> Path:
-        """Where the file system of the store is mounted."""
+        """Mount point of the store's file system."""
         return self.folder / "disk"
 
     @property
@@ -111,18 +111,18 @@ class DisturbedBuild(Building):
         return super().start()
 
     def look(self) -> int:
-        """Record what is committed and return the number of artifacts."""
+        """Record the committed artifacts and return their number."""
         there = self.committed()
         for name, written in there.items():
             self.seen.setdefault(name, set()).add(written)
         return sum(name.startswith("artifacts/") for name in there)
 
     def jobs(self) -> list[dict[str, str]]:
-        """Return the jobs that wait or run."""
+        """Return the waiting and running jobs."""
         return self.slurm.squeue()
 
     def job_starts(self) -> dict[float, float]:
-        """Return when each job of the pool cpu started, s, and by how much its clock is off, s."""
+        """Return the start time of each job of the pool cpu, and its clock's error, in seconds."""
         files = list(self.folder.glob("job-*"))
         return {path.stat().st_mtime: float(path.read_text() or 0) - path.stat().st_mtime for path in files}
 
@@ -133,11 +133,11 @@ class DisturbedBuild(Building):
         ]
 
     def job_processes(self, word: str) -> list[psutil.Process]:
-        """Return the processes of its jobs that have a word in their command line."""
+        """Return the processes of its jobs whose command line contains a word."""
         return [process for process in self.processes() if word in words_of(process) and job_of(process)]
 
     def guards(self) -> list[psutil.Process]:
-        """Return the guards of the build that runs."""
+        """Return the guards of the running build."""
         if self.process is None or self.process.poll() is not None:
             return []
         with suppress(psutil.Error):
@@ -150,12 +150,12 @@ class DisturbedBuild(Building):
         if self.process is None or self.process.poll() is not None:
             return None
         self.process.send_signal(number)
-        # a terminated run still tells Prefect and Slurm
+        # a terminated run still informs Prefect and Slurm
         self.process.wait(300)
         return lambda: True
 
     def bring_back(self, node: str) -> None:
-        """Let a node take jobs again; one that is down may come back on its own, as its daemon lives."""
+        """Let a node accept jobs again; one that is down may return by itself, as its daemon is alive."""
         command = ["scontrol", "update", f"NodeName={node}", "State=RESUME"]
         end = time.monotonic() + 60
         while self.slurm.sinfo()[node].startswith(("down", "drain")):
@@ -180,7 +180,7 @@ class DisturbedBuild(Building):
             time.sleep(0.2)
 
     def ask_nodes(self) -> None:
-        """Have slurmctld ask its nodes which jobs they have."""
+        """Make slurmctld ask its nodes which jobs they have."""
         self.slurm.run("scontrol", "reconfigure")
         self.slurm_answers()
 

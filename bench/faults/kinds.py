@@ -1,4 +1,4 @@
-"""The kinds of faults, each applied to a build that runs, and taken back."""
+"""The kinds of faults, each applied to a running build and then undone."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ import psutil
 from bench.faults.disturbed import FAKETIME, DisturbedBuild, job_of
 from infra.slurm.run_folder import read_run_file
 
-#: Tells after the build whether a fault had an effect; one without effect does not count.
+#: Reports after the build whether a fault had an effect; faults without effect do not count.
 Took = Callable[[], bool]
-#: Applies a fault and takes it back; None if there is nothing that it could hit now.
+#: Applies a fault and undoes it; None if there is no target for it now.
 Apply = Callable[[DisturbedBuild, np.random.Generator], Took | None]
 
-#: Maximum time until Slurm sees that a job is over its limit, seconds.
+#: Maximum seconds until Slurm notices that a job has exceeded its limit.
 LIMIT_SEEN_S = 120.0
-#: Time after which a worker has surely registered, seconds.
+#: Seconds after which a worker has certainly registered.
 STARTED_S = 8.0
-#: Times for which something is unavailable, seconds.
+#: Durations of unavailability, in seconds.
 AWAY_S = (0.5, 5.0)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fault, in words, and the command or file that it needs besides Slurm."""
+    """A kind of fault, its description, and the command or file that it needs besides Slurm."""
 
     words: str
     apply: Apply
@@ -89,7 +89,7 @@ def kill_nanny(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
 
 
 def kill_step(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
-    """Kill Slurm's process that watches over a job's step."""
+    """Kill Slurm's process that supervises a job's step."""
     steps = set()
     for process in build.job_processes("infra.slurm.worker"):
         with suppress(psutil.Error):
@@ -132,7 +132,7 @@ def _node_in_state(build: DisturbedBuild, draw: np.random.Generator, state: str)
         return None
     build.slurm.run("scontrol", "update", f"NodeName={node}", f"State={state}", "Reason=fault")
     if state == "DRAIN":
-        # its jobs run for as long as they like, so they are ended, as before a maintenance
+        # its jobs have no deadline, so they are cancelled, as before maintenance
         for job in build.slurm.squeue("-w", node):
             build.slurm.run("scancel", "--quiet", job["id"])
     time.sleep(_away_s(draw))
@@ -154,7 +154,7 @@ def restart_slurmd(build: DisturbedBuild, draw: np.random.Generator) -> Took | N
 
 
 def prefect_silent(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
-    """The server answers nothing for a while, but its connections stay."""
+    """The server does not answer for a while, but its connections stay open."""
     build.server.kill_without_waiting(signal.SIGSTOP)
     try:
         time.sleep(_away_s(draw))
@@ -171,15 +171,15 @@ def prefect_restarted(build: DisturbedBuild, draw: np.random.Generator) -> Took 
 
 
 def walltime(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
-    """Hold a job's worker up and set the job's end to now; Slurm ends it as after its time limit.
+    """Pause a job's worker and set the job's end to now; Slurm ends it as at its time limit.
 
-    Slurm looks at the limits every 30 s, in which the work of these small builds would be over.
+    Slurm checks limits every 30 s, by which time these small builds would be finished.
     """
     job = _job(build, draw, "RUNNING")
     workers = (
         [worker for worker in build.job_processes("spawn_main") if job_of(worker) == job["id"]] if job else []
     )
-    # one that has just started is cancelled when its end is near, and Slurm refuses an end before its start
+    # Slurm would cancel a job that has just started if its end is near, and rejects an end before its start
     if job is None or not workers or any(time.time() - one.create_time() < STARTED_S for one in workers):
         return None
 
@@ -207,7 +207,7 @@ def store_read_only(build: DisturbedBuild, draw: np.random.Generator) -> Took | 
         command = ["mount", "-o", f"remount,{mode}", str(build.disk)]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-    # the system refuses while a file is open for writing
+    # the system refuses this while a file is open for writing
     if not remounted("ro"):
         return None
     try:
@@ -231,7 +231,7 @@ def store_full(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
 
 
 def clock_shifted(build: DisturbedBuild, draw: np.random.Generator) -> Took | None:
-    """The next job's clock is 20 minutes early or late; a job is cancelled so that there is one."""
+    """The next job's clock is 20 minutes early or late; a job is cancelled so that a next one starts."""
     shift = int(draw.choice([-1200, 1200]))
     if _seen_by_next_job(build, draw, build.clock, f"{shift:+d}") is None:
         return None
@@ -246,7 +246,7 @@ def planted_module(build: DisturbedBuild, draw: np.random.Generator) -> Took | N
 
 
 def _seen_by_next_job(build: DisturbedBuild, draw: np.random.Generator, file: Path, text: str) -> Took | None:
-    """Write a file that jobs see when they start; it stays until the end of the build."""
+    """Write a file that jobs read when they start; it stays until the end of the build."""
     if _job(build, draw, "RUNNING") is None:
         return None
     began = time.time()
@@ -269,7 +269,7 @@ def _rules(*rules: list[str]) -> Iterator[None]:
 
 
 def _cut(build: DisturbedBuild, draw: np.random.Generator, *how: str) -> Took | None:
-    """Cut all connections with the driver's scheduler for a while."""
+    """Cut all connections to the driver's scheduler for a while."""
     port = scheduler_port(build)
     if port is None:
         return None
@@ -300,8 +300,8 @@ KINDS: dict[str, Kind] = {
     "cancel_job": Kind("a job cancelled", cancel_job),
     "kill_worker": Kind("`kill -9` of a worker process", kill_worker),
     "kill_nanny": Kind("`kill -9` of a job's main process", kill_nanny),
-    "kill_step": Kind("`kill -9` of Slurm's process of a job", kill_step),
-    "kill_driver": Kind("`kill -9` of the driver, and with it of Dask's scheduler", kill_driver),
+    "kill_step": Kind("`kill -9` of Slurm's process for a job", kill_step),
+    "kill_driver": Kind("`kill -9` of the driver, including Dask's scheduler", kill_driver),
     "end_driver": Kind("SIGTERM to the driver", end_driver),
     "kill_guard": Kind("`kill -9` of the guard", kill_guard),
     "kill_guard_and_driver": Kind("`kill -9` of the guard, then of the driver", kill_guard_and_driver),
@@ -309,8 +309,8 @@ KINDS: dict[str, Kind] = {
     "node_drained": Kind("a node drained, its jobs cancelled", node_drained),
     "restart_slurmctld": Kind("`kill -9` and restart of slurmctld", restart_slurmctld),
     "restart_slurmd": Kind("`kill -9` and restart of a node's slurmd", restart_slurmd),
-    "prefect_silent": Kind("Prefect's server stopped and continued", prefect_silent),
-    "prefect_restarted": Kind("Prefect's server ended and started", prefect_restarted),
+    "prefect_silent": Kind("Prefect's server paused and resumed", prefect_silent),
+    "prefect_restarted": Kind("Prefect's server stopped and restarted", prefect_restarted),
     "walltime": Kind("a job's time limit reached", walltime),
     "store_read_only": Kind("the store read-only", store_read_only),
     "store_full": Kind("the store full", store_full),

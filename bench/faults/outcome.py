@@ -1,4 +1,4 @@
-"""What a disturbed build lost, changed, made again or left behind, compared with an undisturbed one."""
+"""What a disturbed build lost, changed, repeated or left behind, compared with an undisturbed one."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from storage_schemas.ids import canonical_json
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 
-#: Maximum time until processes, jobs and runs of an ended build are gone, seconds: a guard looks twice, a
+#: Maximum seconds until processes, jobs and runs of an ended build are gone: a guard checks twice, and a
 #: worker without its scheduler gives up after a while.
 GONE_S = 180.0
-#: Time until a killed slurmctld is told to ask its nodes which jobs they have, seconds. It takes jobs for
-#: running that it ended in the seconds before, and asks by itself only after minutes. It must be more than
-#: the 20 s for which it does not miss a job that has just started.
+#: Seconds until a killed slurmctld is told to ask its nodes which jobs they have. It considers jobs running
+#: that it ended in its last seconds, and asks by itself only after minutes. This must exceed the 20 s in
+#: which it does not miss a job that has just started.
 ASK_S = 30.0
-#: Age that files are given before the collection, as `gc` leaves what may belong to a run, seconds.
+#: Age in seconds that files are given before `gc`, which leaves files that may belong to a run.
 OLD_S = 7200.0
-#: Of a job, see infra/slurm/job_script.py; a driver's has a shorter name.
+#: Temporary folder of a job, see infra/slurm/job_script.py; a driver's has a shorter name.
 _JOBS_FOLDER = re.compile(r"slvmeval-[A-Za-z0-9]{10}")
 _DRAFT = re.compile(r"\..*(draft|[0-9a-f]{32})")
 _SHARED_MEMORY = Path("/dev/shm")
@@ -37,18 +37,18 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass
 class Outcome:
-    """Problems after a build, by kind; each item is in words."""
+    """Problems after a build, by kind; each item is a description."""
 
     lost: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
     made_twice: list[str] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
     left_over: list[str] = field(default_factory=list)
-    #: Not wrong: sources or pairs that the release names as set aside, with the reason.
+    #: Not a problem: sources or pairs that the release lists as set aside, with the reason.
     set_aside: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of items by what is wrong."""
+        """Return the number of items by kind of problem."""
         return {name: len(items) for name, items in vars(self).items()}
 
     @property
@@ -58,7 +58,7 @@ class Outcome:
 
 
 def compare(build: DisturbedBuild, undisturbed: Release, outcome: Outcome) -> None:
-    """Note what the build's release and store lack, and what differs, from the undisturbed one."""
+    """Record what is missing or different in the build's release and store, compared with the original."""
     release = build.release()
     usual = {(row.reason, row.location) for row in undisturbed.set_aside()}
     rows = [row for row in release.set_aside() if (row.reason, row.location) not in usual]
@@ -102,7 +102,7 @@ def checksums(store: Store) -> dict[str, str]:
 
 
 def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
-    """Wait for everything that the build started to go; return what stays, also after ``gc``."""
+    """Wait until everything that the build started is gone; return what remains, even after ``gc``."""
     began = time.monotonic()
     asked = not build.slurm_forgot
     while (left := list(_remains(build))) and time.monotonic() < began + GONE_S:
@@ -115,7 +115,7 @@ def what_is_left(build: DisturbedBuild, shared_before: set[str]) -> list[str]:
     for path in build.store.rglob("*"):
         os.utime(path, (past, past), follow_symlinks=False)
     clear_staging(store)
-    # it looks at the time of the last change too, which cannot be set
+    # it also checks the time of the last change, which cannot be set
     with patch.object(leftovers, "LEFT_AFTER_S", -1.0):
         leftovers.clear_cache(store)
     left += [f"file {path}" for path in drafts(store)]
@@ -135,17 +135,17 @@ def _remains(build: DisturbedBuild) -> Iterator[str]:
         states = {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}}
         answer = httpx.post(f"{build.api}/{what}/count", json={what: states}, timeout=60)
         if count := int(answer.raise_for_status().json()):
-            yield f"{count} {what} that Prefect takes for active"
+            yield f"{count} {what} that Prefect considers active"
 
 
 def _temporary(folder: Path) -> Iterator[Path]:
-    """Yield temporary files, except those of jobs, which a script that was killed cannot remove."""
+    """Yield temporary files, except those of jobs, which a killed script cannot remove."""
     jobs = {path for path in folder.iterdir() if _JOBS_FOLDER.fullmatch(path.name)}
     yield from (path for path in sorted(folder.rglob("*")) if not jobs & {path, *path.parents})
 
 
 def drafts(store: Store) -> Iterator[Path]:
-    """Yield what an interrupted build leaves besides what it commits."""
+    """Yield what an interrupted build leaves besides its commits."""
     yield from store.staging.glob("*")
     yield from (store.cache / "slurm").glob("*")
     for path in store.root.rglob(".*"):
@@ -154,6 +154,6 @@ def drafts(store: Store) -> Iterator[Path]:
 
 
 def shared_memory() -> set[str]:
-    """Return the names of semaphores and shared memory, of which the campaign has its own."""
-    # libfaketime is part of a fault, and leaves its own where a job is killed
+    """Return the names of semaphores and shared memory, which are private to the campaign."""
+    # libfaketime, part of a fault, leaves some when a job is killed
     return {path.name for path in _SHARED_MEMORY.iterdir() if "faketime" not in path.name}

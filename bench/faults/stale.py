@@ -1,7 +1,7 @@
 """Build while calls on the store fail with ESTALE or EIO at random: ``python -m bench.faults.stale``.
 
-Each build is started again until it ends without a row that a next build would try again, then compared with
-one that was left alone: nothing may be lost, differ, be made of other pixels or be damaged.
+Each build is restarted until it ends without a row that the next build would retry, then compared with an
+undisturbed one: nothing may be lost, different or damaged, or have other pixels.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from storage_schemas.store_check import check_path, checked_paths
 from tests.small_films import caption_lines, make_film, recipe_without_weights, write_captions
 
 LIBRARY = Path(__file__).with_name("stale.c")
-#: Starts of a build.
+#: Maximum number of starts of a build.
 MAX_STARTS = 30
-#: Ends of a build's process: done, to be started again, an error that is not a message of ours.
+#: Outcomes of a build's process: done, to be restarted, or an error that is not one of our messages.
 DONE, AGAIN, BROKEN = 0, 3, 4
 
 
@@ -63,7 +63,7 @@ def variables(library: Path, below: Path, one_in: int, switch: Path, count: Path
 
 
 def _build_once(videos: Path, store: Path, log: Path) -> int:
-    """Build in a process of its own, so that it shares nothing with others; return how it ended."""
+    """Build in a separate process, so that it shares nothing with others; return the outcome."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -88,7 +88,7 @@ def _built(videos: Path, store: Path) -> int:
     )
     try:
         result = build_inline(options)
-    except Exception as problem:  # noqa: BLE001 - told apart: what a user sees as a message, and what not
+    except Exception as problem:  # noqa: BLE001 - distinguishes messages for users from other errors
         traceback.print_exc()
         return AGAIN if isinstance(problem, SlvmevalError) or is_away(problem) else BROKEN
     transient = [row for row in result.set_aside if row.transient]
@@ -114,8 +114,8 @@ def _compared(store: Path, wanted: Store) -> dict[str, int]:
 
 
 def _run(folder: Path, builds: int, films: int) -> int:
-    """Make builds with faults, record each, and return 1 if one lost, changed or damaged anything."""
-    import tests.inline  # noqa: F401 - imported here once, not in each build's process
+    """Run builds with faults, record each, and return 1 if one lost, changed or damaged anything."""
+    import tests.inline  # noqa: F401 - imported once here rather than in each build's process
 
     videos, switch, count = folder / "videos", folder / "switch", folder / "count"
     videos.mkdir()
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the builds."""
     parser = argparse.ArgumentParser(prog="python -m bench.faults.stale", description=__doc__)
     parser.add_argument("--builds", type=int, default=20, help="number of builds (default 20)")
-    parser.add_argument("--films", type=int, default=2, help="number of films of a build (default 2)")
+    parser.add_argument("--films", type=int, default=2, help="number of films per build (default 2)")
     parser.add_argument("--one-in", type=int, default=400, help="one call in N fails (default 400)")
     chosen = parser.parse_args(arguments)
     inside = os.environ.get("STALE_WHILE")

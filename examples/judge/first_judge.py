@@ -8,19 +8,19 @@ from slvmeval.evaluators import AspectText, Choice, JudgeAnswer, PairwiseJudge, 
 
 
 class FirstJudge(PairwiseJudge):
-    """Knows lengths and colours, and no text."""
+    """Uses lengths and colours, but no text."""
 
     name = "first-judge"
-    # raise it if answers change for a reason that settings() does not show
+    # increase it when answers change for a reason that settings() does not show
     version = 1
-    # each pair is judged twice, for a judge may prefer the video that it sees first
+    # each pair is judged twice, because a judge may prefer the video that it sees first
     both_orders = True
 
     def __init__(self, frames: int = 16) -> None:
         self.frames = frames
 
     def settings(self) -> dict[str, Any]:
-        """Return everything that answers depend on besides the videos."""
+        """Return everything besides the videos that answers depend on."""
         return {"frames": self.frames}
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The flow `annotate-slvmeval`: translate, publish, collect, filter; each step only if it is due."""
+"""The flow `annotate-slvmeval`: translate, publish, collect, filter; each step runs only if it is due."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The flows of what plugs in: a folder for each."""
+"""Flows of optional suites, one folder each."""

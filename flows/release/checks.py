@@ -1,4 +1,4 @@
-"""Checks of what a build needs before it starts: the weights of its models, and the server of captions."""
+"""Checks before a build starts: the weights of its models, and the caption server."""
 
 from __future__ import annotations
 

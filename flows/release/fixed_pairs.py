@@ -45,11 +45,11 @@ class InheritedPairs:
         return 0 if self.parent is None else (self.parent.path / MANIFEST_NAME).stat().st_mtime_ns
 
     def record(self, store: Store, pair_id: str) -> PairRecord | None:
-        """Return a pair of the parent, which is read already; None if it has none, or an older one."""
+        """Return a pair from the parent's loaded pairs; None if it has none, or an older one."""
         record = self._parents.get(pair_id)
         if record is None:
             return None
-        # a damaged pair that was made again may have other checksums
+        # a damaged pair that was rebuilt may have different checksums
         made_ns = (store.artifact_path(PAIR, pair_id) / MANIFEST_NAME).stat().st_mtime_ns
         return record if made_ns <= self._written_ns else None
 
@@ -60,7 +60,7 @@ class InheritedPairs:
     def candidates(
         self, reports: Mapping[str, SourceReport], excluded: Collection[tuple[str, str]]
     ) -> list[Candidate]:
-        """Return the parent's candidates that keep their ranks: those kept or still possible."""
+        """Return the parent's candidates that keep their ranks: those that are kept or still possible."""
         return [
             candidate
             for candidate in self.ranked
@@ -138,16 +138,16 @@ def pin_problems(
 ) -> list[SetAsideRow]:
     """Return a row for every pinned pair that was not reproduced with equal checksums.
 
-    Pairs and sources that already have a row get no other.
+    Pairs and sources with an existing row do not get another.
     """
-    made = {record.pair_id: record for record in records}
+    records_by_id = {record.pair_id: record for record in records}
     sources = set(known_sources)
     reported = {row.key for row in rows_so_far} | {row.source_id for row in rows_so_far if not row.aspect}
     rows = []
     for pin in pins:
         if pin.pair_id in reported or pin.source_id in reported:
             continue
-        record = made.get(pin.pair_id)
+        record = records_by_id.get(pin.pair_id)
         if record is None:
             reason = Reason.VIDEO_MISSING if pin.source_id not in sources else Reason.CHECKSUM_MISMATCH
             message = (

@@ -44,7 +44,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
     @contextmanager
     def prepared(self, options: BuildOptions, progress: BuildProgress) -> Iterator[Build]:
         """Yield a prepared build, and store its options for `slvmeval build --retry`."""
-        # first, so that nothing is written to a folder that is not a store
+        # first, so that nothing is written to a folder other than a store
         remember(options.open_store(), options)
         build = Build(options, progress)
         build.prepare()
@@ -76,7 +76,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
                 clips = release.clips(records[0].source_id)
                 sheet = data_uri(contact_sheet(run.store, records[0], clips))
             except StoreError:
-                # the release is written: a failed picture does not fail the build
+                # the release is written: a failed contact sheet must not fail the build
                 log.exception("%s has no contact sheet", aspect)
                 continue
             yield Artifact(
@@ -93,7 +93,7 @@ class BuildFlow(FlowDeclaration[BuildOptions, Build, BuildResult]):
         try:
             page = gallery_once(result.release, folder)
         except (SlvmevalError, OSError):
-            # the release is written: a failed gallery does not fail the build
+            # the release is written: a failed gallery must not fail the build
             log.exception("the gallery could not be written to %s", folder)
             return f" The gallery could not be written to {folder}, see the log.", ()
         return "", (gallery_link(page, site.gallery_url),)

@@ -18,7 +18,7 @@ def missing_aspects(state: BuildState) -> dict[str, tuple[str, ...]]:
         if state.inherited.has(candidate.source_id, candidate.aspect):
             continue
         for pair in state.pairs_of(candidate.source_id):
-            # an existing pair also needs its source's timeline, which only ingest makes
+            # an existing pair also needs its source's timeline, which only ingest creates
             is_built = pair.done and state.reports[candidate.source_id].exact
             if pair.aspect == candidate.aspect and not is_built and pair.pair_id not in state.settled:
                 missing.setdefault(candidate.source_id, []).append(candidate.aspect)

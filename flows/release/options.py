@@ -46,7 +46,7 @@ class BuildOptions(RunOptions):
     model_folders
         Model folders, in order of precedence.
     fresh
-        Extend no older version: draw all candidates again.
+        Ignore older versions: draw all candidates again.
     retry
         Retry what failed in earlier builds.
     settle_s
@@ -56,7 +56,7 @@ class BuildOptions(RunOptions):
     quota_bytes
         Maximum bytes of the store, or None.
     store_wait_s
-        Maximum time to wait for an unavailable store while the build runs, seconds.
+        Maximum time to wait for an unavailable store while the build runs, in seconds.
     allow_cpu_models
         Whether work of a GPU pool may run on a worker without a visible GPU.
     """
@@ -77,7 +77,7 @@ class BuildOptions(RunOptions):
     @classmethod
     def _plain_name(cls, value: str) -> str:
         if not is_name(value):
-            raise ValueError(f"a release's name has {NAME_RULE}")
+            raise ValueError(f"a release's name must have {NAME_RULE}")
         return value
 
 
@@ -193,7 +193,7 @@ def _put(fields: dict[str, Any], path: Sequence[str], value: Any, change: str) -
         if not isinstance(below, dict):
             raise UsageError(f"--set {change}: {'.'.join(path[: depth + 1])} has no keys below it")
         here = below
-    # parameters that are not spelled out here: the operation's own model checks them
+    # parameters without fields here: the operation's own model checks them
     if "parameters" not in path[:-1]:
         _known(here, path[-1], path[:-1], change)
     here[path[-1]] = value

@@ -27,7 +27,7 @@ RecipeName = Annotated[
     Given(metavar="NAME|FILE", panel=INPUT),
     Field(
         description="A built-in recipe (cpu-approx, paper, paper-eight, paper-lightning) or a .toml or .json "
-        "file; a pinned recipe rebuilds exactly its pairs."
+        "file; a pinned recipe rebuilds its pairs exactly."
     ),
 ]
 RecipeChanges = Annotated[
@@ -59,7 +59,7 @@ class BuildParameters(FlowParameters):
         str | None, Given(("release",), "RELEASE", variable=ENVIRONMENT_PREFIX + "RELEASE")
     ] = Field(default=None, description="Name of the release; a new version extends its newest one.")
     fresh: Annotated[bool, Given(panel=RARE)] = Field(
-        default=False, description="Extend no older version: draw all candidates again."
+        default=False, description="Ignore older versions: draw all candidates again."
     )
     retry: Retry = False
     settle_s: Annotated[float | None, Given(form_only=True)] = Field(
@@ -72,8 +72,8 @@ class BuildParameters(FlowParameters):
     )
     damaged: Annotated[str | None, Given(form_only=True)] = Field(
         default=None,
-        description="Damaged videos: set aside (refuse, the default), use one that is cut off up to its last "
-        "whole picture (truncate), or use it as FFmpeg plays it (conceal). Short for damaged=….",
+        description="Damaged videos: set aside (refuse, the default), use a cut-off video up to its last "
+        "complete frame (truncate), or use what FFmpeg plays (conceal). Short for damaged=….",
     )
     prompts: OwnPrompts = None
     model_folders: ModelFolders = ()

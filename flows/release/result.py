@@ -38,8 +38,8 @@ class BuildResult:
     def in_words(self) -> str:
         """Return a summary in a sentence or two."""
         release = self.release
-        made = release.manifest.content
-        counts = f"{count_text(made['pairs'], 'pair')} of {count_text(made['sources'], 'source')}"
+        content = release.manifest.content
+        counts = f"{count_text(content['pairs'], 'pair')} of {count_text(content['sources'], 'source')}"
         if self.new:
             summary = f"Version {release.version} of release {release.name} is written: {counts}"
         else:

@@ -1,7 +1,7 @@
 """The build, on any executor: scan, inspect, draw, then ingest → degrade → verify, then release.
 
-New work is what the plan needs minus what has a manifest. This covers resuming, incremental builds and
-scheduled rebuilds; if there is none, nothing is started. Model weights and the caption analyser's server are
+New work is the plan's artifacts minus those with a manifest. This covers resuming, incremental builds and
+scheduled rebuilds; without new work, nothing is started. Model weights and the caption analyser's server are
 checked before a build starts.
 """
 
@@ -56,7 +56,7 @@ from tasks.recipe import Recipe
 MAX_THREADS = 8
 #: Maximum number of tasks per run: with many more, the server's recorder falls behind and loses some.
 MAX_TASKS = 2000
-#: Share of them that inspects sources.
+#: Share of these tasks for inspecting sources.
 INSPECTING = 0.2
 
 
@@ -115,7 +115,7 @@ class Build:
             If all sources are still being written and are left to the next run.
         """
         self.recipe.check()
-        # before the store is made and weights are asked for: a misspelled folder leaves nothing behind
+        # before the store is created and weights are checked: a misspelled folder must leave nothing behind
         adapters = open_all_sources(self.options)
         self.store = self.options.open_store()
         self.store.clear_abandoned()
@@ -188,15 +188,15 @@ class Build:
     def inspect(self, executor: Callable[[], Executor], make: bool = False) -> None:
         """Inspect the sources unknown to earlier builds, and draw the candidates.
 
-        A source with many captions needs many tasks: all sources have one turn, then those that need more two
-        turns, then four and so on, so that no source waits for a much longer one.
+        A source with many captions needs many tasks: all sources get one turn, then those that need more get
+        two turns, then four and so on, so that no source waits for a much longer one.
 
         Parameters
         ----------
         executor
             Called if there are such sources.
         make
-            While such sources are inspected, make the pairs that are drawn whatever they turn out to be.
+            While such sources are inspected, build the pairs whose selection cannot depend on them.
         """
         if unknown_sources(self.state):
             missing: Mapping[str, tuple[str, ...]] = {}
@@ -281,8 +281,8 @@ class Build:
         for source_id, aspects in missing.items():
             for pair in self.state.pairs_of(source_id):
                 if pair.aspect in aspects and not pair.done and pair.pair_id not in self.state.settled:
-                    # made, but not under the planned id: do not retry forever
-                    message = f"{pair.aspect} of {source_id} was made but is not in the store"
+                    # built, but not under the planned id: do not retry forever
+                    message = f"{pair.aspect} of {source_id} was built but is not in the store"
                     row = source_row(self.state.sources[source_id], "verify", Reason.INTERNAL_ERROR, message)
                     self.state.lose_pair(pair, row.model_copy(update={"aspect": pair.aspect}))
 
@@ -344,7 +344,7 @@ class Build:
             self.store_wait,
             unfinished,
         )
-        # what comes after all tasks are used up still has some
+        # work that is left when all tasks are used up still gets some
         self.tasks_left = max(self.tasks_left - started, MAX_TASKS // 10)
         self.stage_seconds.keep()
 

@@ -20,12 +20,12 @@ from tasks.votes.release_votes import filtered_from
 
 
 def open_all_sources(options: BuildOptions) -> list[SourceAdapter]:
-    """Return the adapters of a build's sources, which have read nothing yet; the store need not exist.
+    """Return the adapters of a build's sources, which have not read anything yet; the store need not exist.
 
     Raises
     ------
     UserInputError
-        If a folder is missing or is not of its kind.
+        If a folder is missing or not of the stated kind.
     """
     cache = Store.cache_of(Path(options.store))
     return [
@@ -40,7 +40,7 @@ def scan_sources(state: BuildState, adapters: Sequence[SourceAdapter]) -> None:
     Raises
     ------
     UserInputError
-        If no source is named or a folder is invalid.
+        If no source is given or a folder is invalid.
     """
     for adapter in adapters:
         for item in adapter.scan():
@@ -70,7 +70,7 @@ def extended_release(store: Store, name: str) -> Release | None:
     UserInputError
         If it was filtered from another release.
     IntegrityError
-        If it is damaged: the damage would enter the next version under a new checksum.
+        If it is damaged: the damage would enter the next version with a new checksum.
     """
     try:
         parent = Release.open(store, name)

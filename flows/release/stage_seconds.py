@@ -1,4 +1,4 @@
-"""How long the stages of a source take, by an estimate that earlier runs of the same store correct."""
+"""How long the stages of a source take: an estimate that earlier runs of the same store refine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from storage_schemas.store import Store
 
 log = logging.getLogger(__name__)
 
-#: Seconds of a stage per unit, where no run has measured them. A unit is a second of video, where pairs are
+#: Seconds of a stage per unit, if no run has measured them. A unit is a second of video; where pairs are
 #: degraded a new frame. From docs/results/costs.md and bench/README.md; a GPU's is a guess.
 UNIT_S = {"inspect": 0.0015, "ingest": 0.05, "verify": 0.005}
 FRAME_S: Mapping[Hardware, float] = {"cpu": 0.1, "gpu": 2.0}
-#: Seconds of a stage besides.
+#: Constant part of a stage's time, in seconds.
 BASE_S = 1.0
-#: Length of a source of which nothing is known, where none is known: an hour.
+#: Assumed length of a source if no source's length is known: an hour.
 UNKNOWN_S = 3600.0
 #: Minimum measured time, in seconds, before a speed is used.
 MIN_MEASURED_S = 60.0
@@ -36,8 +36,8 @@ _MEASURED = TypeAdapter(dict[str, dict[str, tuple[float, float]]])
 def lengths(sources: Iterable[Source], reports: Mapping[str, SourceReport]) -> dict[str, float]:
     """Return the lengths of sources in seconds, by id.
 
-    One that was not inspected is taken to end with its last clip; one without clips to be as long as the mean
-    of the others.
+    A source that was not inspected is assumed to end with its last clip; one without clips to have the mean
+    length of the others.
     """
     seconds = {id_: report.duration_s for id_, report in reports.items()}
     unknown = []
@@ -51,12 +51,12 @@ def lengths(sources: Iterable[Source], reports: Mapping[str, SourceReport]) -> d
 
 
 class StageSeconds:
-    """Seconds per unit of each stage, in a file of the store's cache; a damaged one only costs precision.
+    """Seconds per unit of each stage, in a file of the store's cache; damage to it only costs precision.
 
     Parameters
     ----------
     store, recipe
-        Each recipe of a store has figures of its own.
+        Each recipe of a store has separate figures.
     on_gpu
         Names of the stages that degrade in a GPU pool.
     """
@@ -86,12 +86,12 @@ class StageSeconds:
         return UNIT_S.get(stage) or FRAME_S["gpu" if stage in self._on_gpu else "cpu"]
 
     def ran(self, stage: str, units: float, seconds: float) -> None:
-        """Record how long a stage took; one without units says nothing."""
+        """Record how long a stage took; a stage without units is ignored."""
         if units > 0:
             self._now[stage] = _sum(self._now.get(stage), (units, seconds))
 
     def keep(self) -> None:
-        """Keep what was measured for later runs; what earlier ones measured counts half from now on."""
+        """Store the measurements for later runs; those of earlier runs count half from now on."""
         if not self._now:
             return
         before = self._read()
@@ -104,7 +104,7 @@ class StageSeconds:
         try:
             write_atomic(self._file, with_checksum(_MEASURED.dump_json({**before, self._recipe: totals})))
         except OSError as problem:
-            log.warning("cannot keep how long stages take in %s: %s", self._file, problem)
+            log.warning("cannot store the durations of stages in %s: %s", self._file, problem)
 
 
 def _sum(*parts: tuple[float, float] | None) -> tuple[float, float]:

@@ -25,7 +25,7 @@ class BuildState:
     rows
         Items set aside.
     excluded
-        Source and aspect of main pairs that cannot be built: another source takes their place.
+        Source and aspect of main pairs that cannot be built: other sources take their place.
     settled
         Ids of planned pairs that cannot be built.
     candidates
@@ -45,7 +45,7 @@ class BuildState:
     newest: int = 0
 
     def pairs_of(self, source_id: str) -> tuple[PlannedPair, ...]:
-        """Return the pairs that a source can provide, or those that the recipe pins."""
+        """Return the pairs that a source can provide, or that the recipe pins."""
         report = self.reports.get(source_id)
         pairs = report.pairs if report is not None else ()
         if self.recipe.pins:
@@ -54,7 +54,7 @@ class BuildState:
         return pairs
 
     def lose_source(self, source: Source, row: SetAsideRow) -> None:
-        """Leave out a source that cannot be used."""
+        """Exclude a source that cannot be used."""
         self.sources.pop(source.id, None)
         self.reports.pop(source.id, None)
         self.rows.append(row)

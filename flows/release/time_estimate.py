@@ -1,4 +1,4 @@
-"""How long a build will take: its stages' seconds, shared out among the workers of the site."""
+"""How long a build will take: its stages' seconds, distributed over the site's workers."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def estimated_time(
     left
         Seconds of work by source and pool.
     gpu_hours
-        Hours of all work of GPU pools, which count in place of their seconds in `left`; None if unknown.
+        Hours of all work in GPU pools, used instead of their seconds in `left`; None if unknown.
     inspection_s
-        Seconds of work without a GPU to inspect the sources again.
+        Seconds of non-GPU work for inspecting the sources again.
     """
     seconds = Counter({placement.pool("cpu"): inspection_s} if left else {})
     for pools in left.values():
         seconds.update(pools)
     on_gpu = sum(amount for pool, amount in seconds.items() if placement.known[pool] == "gpu")
-    # of several GPU pools each has the same share as before
+    # each of several GPU pools keeps its share
     scale = gpu_hours * 3600 / on_gpu if on_gpu and gpu_hours else 1.0
     factors = {pool: scale if has == "gpu" else 1.0 for pool, has in placement.known.items()}
     scaled = {pool: amount * factors[pool] for pool, amount in seconds.items()}

@@ -1,4 +1,4 @@
-"""The release that a build writes: the pairs that are built, and rows for what is not."""
+"""Writes the release of a build: the built pairs, and rows for what could not be built."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _clip_rows(state: BuildState) -> list[SetAsideRow]:
             message = (
                 f"{source.title} is {DAMAGE_TEXTS.get(report.damage, 'shorter than its captions')}, "
                 f"{report.duration_s:.1f} s: {count_text(len(past), 'clip')} from clip {past[0].index} "
-                f"({past[0].start_s:g} s) on end after it and are left out; get the whole file"
+                f"({past[0].start_s:g} s) on lie past its end and are left out; get the complete file"
             )
             rows.append(source_row(source, CLIPS_STAGE, Reason.CLIP_PAST_END, message))
     return rows

@@ -1,1 +1,1 @@
-"""Evaluators judge a release, suites score videos. Others use `options`, the two runs and `results`."""
+"""Evaluators judge a release, suites score videos. Public modules: `options`, `results` and the two runs."""

@@ -1,4 +1,4 @@
-"""Rounds of an adaptive evaluation: which pairs each evaluator is asked next, by what it answered."""
+"""Rounds of an adaptive evaluation: each evaluator's answers determine its next pairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def searches_of(
     Parameters
     ----------
     title
-        Name of the pairs, for messages.
+        Name of the set of pairs, for messages.
     main_clips
         The number of clips at which a threshold's strength applies.
     precision, most_pairs
@@ -36,14 +36,14 @@ def searches_of(
     UserInputError
         If no aspect has several doses.
     """
-    # SciPy's statistics, for which every flow and every command on deployments would wait
+    # imported late: SciPy would slow down every flow and every deployment command
     from tasks.statistics.adaptive import LadderPair, Search
     from tasks.statistics.psychometric import Dose, Ladder
 
     by_aspect: dict[str, list[LadderPair]] = {}
     for pair in pairs:
         number = 1.0 if pair.strength_number is None else pair.strength_number
-        # a control has no better side, and excerpts are easier or harder than their dose
+        # a control has no better side, and excerpts are easier or harder than their dose suggests
         if number > 0 and pair.clips > 0 and not pair.control and not pair.length:
             one = LadderPair(pair.pair_id, pair.source_id, Dose(number, pair.clips))
             by_aspect.setdefault(pair.aspect, []).append(one)
@@ -54,12 +54,12 @@ def searches_of(
             searches[aspect] = Search(ladder, tuple(some), precision, most_pairs)
     if not by_aspect:
         raise UserInputError(
-            "an adaptive evaluation uses neither controls nor excerpts, and the selection has nothing else: "
-            "leave out strength=control, length=… and position=…"
+            "an adaptive evaluation uses neither controls nor excerpts, and the selection "
+            "contains nothing else: leave out strength=control, length=… and position=…"
         )
     if not searches:
         raise UserInputError(
-            f"{title} has one severity of each aspect, and an adaptive evaluation chooses between several. "
+            f"{title} has only one severity per aspect, but an adaptive evaluation chooses between several. "
             "Build a release with more: a recipe with [severity], such as clips = [1, 2, 10] and "
             "strengths = [0.1, 0.2, 0.4, 0.7], see docs/recipes.md#severity"
         )
@@ -68,7 +68,7 @@ def searches_of(
 
 @dataclass
 class AdaptiveJudge:
-    """The state of one evaluator: its searches, and the requests of all pairs that it may be asked.
+    """The state of one evaluator: its searches, and the requests of all pairs that it may be asked about.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class AdaptiveJudge:
     requests
         By pair.
     count
-        Pairs of a round, by aspect.
+        Pairs per round, by aspect.
     opened
-        Pairs of this run's rounds: one of them that has no answer in the next round has failed.
+        Pairs of this run's rounds: a pair that has no answer by the next round has failed.
     """
 
     searches: Mapping[str, Search]
@@ -93,16 +93,16 @@ class AdaptiveJudge:
         retry: frozenset[str] = frozenset(),
         waiting: Collection[str] = (),
     ) -> list[Request]:
-        """Return the requests of all pairs with answers, and of those of the next round.
+        """Return the requests of all pairs with answers, and of the next round's pairs.
 
         Parameters
         ----------
         rows
             The rows of the evaluator's requests.
         retry
-            Failures that are asked again.
+            Failures to ask again.
         waiting
-            Keys of requests that wait in batches: their pairs are paid for.
+            Keys of requests that wait in batches: their pairs are already paid for.
         """
         wanted: list[Request] = []
         for search in self.searches.values():
@@ -110,13 +110,13 @@ class AdaptiveJudge:
             begun: list[str] = []
             for pair in search.pairs:
                 requests = self.requests[pair.pair_id]
-                held = [row for request in requests if (row := rows.get(request.ids[0])) is not None]
-                settled = [row for row in held if is_settled(_failure(row), retry)]
+                answered = [row for request in requests if (row := rows.get(request.ids[0])) is not None]
+                settled = [row for row in answered if is_settled(_failure(row), retry)]
                 if pair.pair_id in self.opened or len(settled) == len(requests):
                     points[pair.pair_id] = points_of(requests, settled)
-                elif held or any(request.key in waiting for request in requests):
+                elif answered or any(request.key in waiting for request in requests):
                     begun.append(pair.pair_id)
-            # a run that was stopped between the two orders of a pair paid for one of them: they come first
+            # an interrupted run may have paid for one order of a pair: these pairs come first
             taken = {**points, **{pair_id: [] for pair_id in begun}}
             following = [pair.pair_id for pair in search.next_pairs(taken, self.count)]
             some = [*begun, *following[: max(0, self.count - len(begun))]]
@@ -125,14 +125,14 @@ class AdaptiveJudge:
         return wanted
 
     def expected_pairs(self, aspect: str) -> int:
-        """Return how many pairs of an aspect a middling evaluator would be asked."""
+        """Return how many pairs of an aspect a typical evaluator would be asked about."""
         from tasks.statistics.adaptive import expected_pairs
 
         return expected_pairs(self.searches[aspect], self.count)
 
 
 def points_of(requests: Sequence[Request], settled: Sequence[Judgement]) -> list[float]:
-    """Return what a pair's answers count; nothing unless each order has one, as in the report's units."""
+    """Return what a pair's answers count; None unless both orders are answered, as in the report's units."""
     answered = [row for row in settled if row.preferred]
     if {row.order for row in answered} != {request.order for request in requests}:
         return []

@@ -1,6 +1,6 @@
-"""The flow `evaluate-slvmeval`: which evaluators are asked about which pairs, and their result.
+"""The flow `evaluate-slvmeval`: which evaluators are asked about which pairs, and the result.
 
-Also the estimate of an evaluation before its first request.
+Also estimates an evaluation before its first request.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Judge(RunPart[Request]):
     choice
         How it was chosen.
     evaluator
-        None if it cannot be made.
+        None if it cannot be created.
     basis
         Basis of its estimate, for people.
     adaptive
-        Which pairs it is asked next; None if it is asked about all.
+        Which pairs it is asked about next; None if it is asked about all.
     """
 
     choice: EvaluatorChoice = field(kw_only=True)
@@ -94,7 +94,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
     work: JudgingWork = field(init=False)
 
     def prepare(self, ask_servers: bool = True) -> None:
-        """Open the release, make the evaluators, and find the requests that have answers.
+        """Open the release, create the evaluators, and find the requests that have answers.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                         )
                     ]
                 except UserInputError as problem:
-                    # no prompt to lend: the others are asked
+                    # no other prompt to use: the other evaluators are asked
                     self.refuse(judge, problem)
         if options.adaptive:
             self._begin_searches()
@@ -169,7 +169,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             self._require_one()
 
     def _described(self, judge: Judge) -> str:
-        """Return the checksum of a wording's descriptions of aspects; empty if they are the run's."""
+        """Return the checksum of a wording's descriptions of aspects; empty if they equal the run's."""
         prompts = judge.choice.described_in
         if prompts is None:
             return ""
@@ -184,15 +184,15 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         return frozenset()
 
     def _selected(self) -> list[PairFacts]:
-        """Return the pairs that may be asked."""
+        """Return the pairs that may be asked about."""
         selection = self.options.selection
         if self.options.adaptive:
-            # it limits the pairs that are asked, not those to choose from
+            # this limits the pairs asked about, not those to choose from
             selection = selection.model_copy(update={"most_per_aspect": None})
         return selection.of(self.pairs.facts())
 
     def _begin_searches(self) -> None:
-        """Keep of each evaluator's requests those of the pairs that were asked, and of the first round."""
+        """Keep each evaluator's requests for pairs already asked about, or in the first round."""
         assert isinstance(self.pairs, ReleasePairs)
         options = self.options
         searches = searches_of(
@@ -203,11 +203,13 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             options.selection.most_per_aspect,
         )
         if left := sorted({pair.aspect for pair in self.wanted} - set(searches)):
-            self.progress.say(f"left out, since they have one severity only: {', '.join(left)}")
+            self.progress.say(f"left out, because they have only one severity: {', '.join(left)}")
         if any(pair.control for pair in self.wanted):
             self.progress.say("controls are left out: they have no threshold")
         if any(pair.length for pair in self.wanted):
-            self.progress.say("excerpts are left out: their damage counts more or less than in the film")
+            self.progress.say(
+                "excerpts are left out: their damage weighs more or less than in the whole film"
+            )
         self.wanted = [
             pair for pair in self.wanted if pair.aspect in searches and not pair.control and not pair.length
         ]
@@ -215,7 +217,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             if judge.usable:
                 requests = grouped(judge.units, lambda request: request.pair.pair_id)
                 judge.adaptive = AdaptiveJudge(searches, requests, options.round_pairs)
-        # the answers of equal requests on other pairs count too
+        # answers to equal requests on other pairs count too
         self.copy_known()
         for judge in self.judges:
             judge.units = []
@@ -224,7 +226,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
     def _choose_next(self, judges: Sequence[Judge]) -> bool:
         """Give evaluators the requests of their next rounds; return whether any needs requests.
 
-        A round whose requests all have the answers of equal ones on other pairs is followed by the next.
+        A round is followed by the next if equal requests on other pairs already answer all its requests.
         """
         while True:
             before = sum(len(judge.units) for judge in judges)
@@ -243,7 +245,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                 return True
 
     def next_round(self) -> bool:
-        """Choose the next pairs of all evaluators that were not stopped, once everything is answered."""
+        """Choose the next pairs for all evaluators that were not stopped, once everything is answered."""
         if not self.options.adaptive:
             return False
         self.wait_for_batches()
@@ -256,14 +258,14 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         return self._choose_next([judge for judge in self.judges if judge.usable])
 
     def _leave_out_batches(self) -> None:
-        """Leave out evaluators whose requests wait in batches if this run would ask, and pay, again."""
+        """Leave out evaluators with requests in batches if this run would send, and pay for, them again."""
         for judge in () if self.options.batch else self.judges:
             if judge.usable and (waiting := len(self._in_batches(judge))):
                 why = f"{waiting} of its requests wait in a batch: collect them first, with --batch"
                 self.refuse(judge, PrerequisiteError(why))
 
     def _in_batches(self, judge: Judge, failures: Mapping[RowId, str] | None = None) -> list[Request]:
-        """Return the missing requests that wait in batches, or for descriptions that do."""
+        """Return the missing requests that wait in batches, or depend on descriptions that do."""
         assert isinstance(judge.kind, Judging)
         return judge.kind.in_batches(self.missing(judge, failures))
 
@@ -302,7 +304,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         return self.work.rows()
 
     def lock_file(self, part: RunPart[Request]) -> Path:
-        """Return the file that is locked while an evaluator, under any label, is asked."""
+        """Return the file that is locked while an evaluator is asked, under any label."""
         assert isinstance(part.kind, Judging)
         evaluator = part.kind.evaluator
         assert isinstance(part, Judge)
@@ -311,7 +313,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         return self.store.cache / "rates" / f"{digest_text(name)[:32]}.held"
 
     def wait_for_batches(self) -> None:
-        """Collect what was handed over, until all of it has ended; no worker is held meanwhile."""
+        """Collect submitted batches until all have ended; no worker is occupied meanwhile."""
         if self.options.batch:
             self._say_what_answers()
         if not self.options.batch or not self.options.wait:
@@ -330,8 +332,8 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                 return
             if count != said:
                 self.progress.say(
-                    f"{count} requests wait in batches, which may take a day. This run collects them; if it "
-                    "is ended, the same command collects them later"
+                    f"{count} requests are waiting in batches, which may take a day. This run collects "
+                    "them; if it is stopped, the same command collects them later"
                 )
                 said = count
             time.sleep(self.options.batch_poll_s)
@@ -339,7 +341,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
                 self._came(answer_stage(collecting, task))
 
     def _say_what_answers(self) -> None:
-        """Say the command that answers the batches of models without a server."""
+        """Print the command that answers batches for models without a server."""
         kinds = [judge.kind for judge in self.judges if judge.usable]
         servers = [server for kind in kinds if isinstance(kind, Judging) for server in kind.servers]
         names = {one.name for one in servers if one.offline is not None and waiting_batches(one.offline)}
@@ -380,7 +382,7 @@ class EvaluatorEstimate:
     requests
         Number of missing answers of the evaluator.
     cost
-        Their usage; a description that is made first is a separate call.
+        Their usage; a description that is requested first is a separate call.
     """
 
     evaluator: str
@@ -401,7 +403,7 @@ class EvaluatorEstimate:
 def estimate(
     evaluation: Evaluation, sample: int | None = None, step: Callable[[str], None] = lambda _: None
 ) -> list[EvaluatorEstimate]:
-    """Return what the missing requests would take, by evaluator and aspect.
+    """Return the cost of the missing requests, by evaluator and aspect.
 
     Parameters
     ----------
@@ -410,7 +412,7 @@ def estimate(
     sample
         Number of pairs of each aspect to look at; the rest is extrapolated. None looks at all.
     step
-        Called with what is being estimated.
+        Called with the name of what is being estimated.
     """
     rows = []
     counted: set[str] = set()
@@ -432,14 +434,14 @@ def estimate(
 
 
 def _expected(evaluation: Evaluation, judge: Judge, failures: Mapping[RowId, str]) -> list[Request]:
-    """Return the missing requests; of an adaptive evaluation as many as a middling evaluator is asked."""
+    """Return the missing requests; for an adaptive evaluation as many as a typical evaluator is asked."""
     if judge.adaptive is None:
         return evaluation.missing(judge, failures)
     found: list[Request] = []
     for aspect, search in judge.adaptive.searches.items():
         pairs = sorted(search.pairs, key=lambda pair: keyed_rank("evaluate", pair.pair_id))
         requests = [judge.adaptive.requests[pair.pair_id] for pair in pairs]
-        # answered pairs first: they count among those that are expected
+        # answered pairs first: they count towards the expected number
         requests.sort(key=lambda some: any(one.ids[0] not in failures for one in some))
         some = [one for part in requests[: judge.adaptive.expected_pairs(aspect)] for one in part]
         found += [one for one in some if one.ids[0] not in failures]
@@ -481,20 +483,20 @@ class EvaluateFlow(FlowDeclaration[EvaluateOptions, Evaluation, EvaluationResult
 
     @contextmanager
     def prepared(self, options: EvaluateOptions, progress: BuildProgress) -> Iterator[Evaluation]:
-        """Give a prepared evaluation."""
+        """Yield a prepared evaluation."""
         assert isinstance(progress, RequestProgress)
         evaluation = Evaluation(options, progress)
         evaluation.prepare()
         yield evaluation
 
     def label(self, run: Evaluation) -> RunLabel:
-        """Name the pairs and who judges them."""
+        """Return the label: the pairs and their judges."""
         release, judges = run.pairs.name, ", ".join(judge.label for judge in run.judges)
         name = f"{release} · {len(run.wanted)} pairs · {judges}"
         return RunLabel(name, (f"release:{release}",), f"judge-{release}")
 
     def artifacts(self, run: Evaluation, result: EvaluationResult) -> Iterator[Artifact]:
-        """Show the answers in words and as a table."""
+        """Yield a summary and a table of the answers."""
         key, summary = artifact_key(run.pairs.name), result.in_words()
         yield Artifact(f"judged-{key}", summary, markdown=summary)
         yield Artifact(f"judgements-{key}", result.title, rows=result.rows())

@@ -39,13 +39,13 @@ class ScoringOptions(RunOptions):
     repeats
         Number of times each request is made.
     retry
-        Kinds of failures that are repeated although a new attempt would normally not change them.
+        Kinds of failures to retry although a new attempt would normally not change them.
     limits
         Maximum dollars and tokens.
     prices, prompts
         A price list and a folder of prompts that replace the built-in ones.
     model_folders, allow_cpu_models
-        As the profile says.
+        As in the profile.
     """
 
     repeats: int = Field(default=1, ge=1, le=1000)
@@ -58,7 +58,7 @@ class ScoringOptions(RunOptions):
 
 
 def reasons(given: Iterable[str]) -> frozenset[Failure]:
-    """Return the kinds of failures that are named; ``all`` stands for every one.
+    """Return the named kinds of failures; ``all`` stands for every kind.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def reasons(given: Iterable[str]) -> frozenset[Failure]:
     for name in given:
         if name not in (*names, "all"):
             suggested = suggestion(name, names, "the reasons are", ["all"])
-            raise UserInputError(f"--retry {name}: {suggested}; all stands for every one")
+            raise UserInputError(f"--retry {name}: {suggested}; all stands for every kind")
     return frozenset(Failure) if "all" in given else frozenset(map(Failure, given))
 
 
@@ -94,17 +94,17 @@ class EvaluateOptions(ScoringOptions):
     release, version
         The release; without a name the only one, without a version the newest.
     pairs_from
-        Other pairs in place of a release's, such as those of a meta-evaluation set.
+        Other pairs used in place of a release's, such as those of a meta-evaluation set.
     selection
         Which pairs.
     batch, wait
-        Whether requests go by the providers' batch interfaces, and whether the run waits for the answers.
+        Whether requests use the providers' batch interfaces, and whether the run waits for the answers.
     batch_poll_s
-        Interval between looks at the batches, in seconds.
+        Interval between checks of the batches, in seconds.
     adaptive
-        Whether the next pairs of each evaluator and aspect are chosen by what it answered.
+        Whether each evaluator's answers determine its next pairs, by aspect.
     precision, round_pairs
-        The ratio of the ends of a threshold's interval at which that stops, and the pairs of a round.
+        The ratio of the ends of a threshold's interval at which the search stops, and the pairs per round.
     """
 
     evaluators: tuple[EvaluatorChoice, ...]
@@ -120,7 +120,7 @@ class EvaluateOptions(ScoringOptions):
     round_pairs: int = Field(default=4, ge=1)
 
     def open_store(self) -> Store:
-        """Open the store; it is created if the pairs are not a release's.
+        """Open the store, creating it if the pairs are not a release's.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class EvaluateOptions(ScoringOptions):
 
     @property
     def setup(self) -> Setup:
-        """What evaluators are made with."""
+        """What evaluators are created with."""
         return Setup(
             store_path=self.store,
             model_folders=self.model_folders,
@@ -147,12 +147,12 @@ class SuiteOptions(ScoringOptions):
     Parameters
     ----------
     suite, settings
-        Its name in the table of suites, and its settings; those of the variant among them.
+        Its name in the table of suites, and its settings, including the variant's.
     variant
-        Under which name its scores stand apart; empty for none.
+        Name under which its scores are kept separately; empty for none.
     videos, prompt_suite, manifest
-        The folder of the videos, the file of their prompts, and the file that says which video is which; the
-        manifest in the folder if it is empty.
+        The folder of the videos, the file of their prompts, and the file that identifies each video; if
+        empty, the manifest in the folder.
     generators, dimensions
         Only these generators, and only these dimensions.
     mini, seed
@@ -160,7 +160,7 @@ class SuiteOptions(ScoringOptions):
     fps, long_side
         How videos are sampled; the suite's own values if empty.
     blur
-        Blurs videos by this number of pixels; such scores stand apart, under ``NAME+blurN``.
+        Blurs videos by this number of pixels; such scores are kept separately, under ``NAME+blurN``.
     concurrency
         Number of concurrent requests in one process; the suite's own by default.
     """
@@ -182,7 +182,7 @@ class SuiteOptions(ScoringOptions):
 
     @property
     def choice(self) -> SuiteChoice:
-        """The suite with its settings and what the site has."""
+        """The suite with its settings and the site's."""
         try:
             settings = json.dumps(self.settings, sort_keys=True)
         except (TypeError, ValueError) as problem:
@@ -206,7 +206,7 @@ def evaluate_options(
     Parameters
     ----------
     pairs_from
-        Pairs that no text names, such as the proxy study's.
+        Pairs that cannot be named by text, such as the proxy study's.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def evaluate_options(
     for index, choice in enumerate(choices):
         evaluator_factory(choice.use)
         if own := choice.settings.get("prompts"):
-            # in full, since workers have another working folder
+            # absolute paths, since workers have another working folder
             settings = {**choice.settings, "prompts": checked_prompts(own)}
             choices[index] = choice.model_copy(update={"settings": settings})
     here = Setup(store_path=site.store, model_servers=site.model_servers)
@@ -229,14 +229,14 @@ def evaluate_options(
         choices[:] = in_wordings(choices, wordings)
         parameters = parameters.model_copy(update={"prompts": None})
     probes = probes_in(parameters.probes)
-    # probes show what a judge in its own words rests on
+    # probes show what a judge with the built-in prompts relies on
     probed = [choice for choice in choices if not choice.wording]
     choices += [choice.model_copy(update={"probe": probe}) for choice in probed for probe in probes]
     release, version = name_and_version(parameters.release, parameters.version)
     if parameters.adaptive and (parameters.pairs or pairs_from is not None):
         raise UsageError("an adaptive evaluation needs the severities of a release, not other pairs")
     if parameters.pairs and (parameters.release or parameters.version):
-        raise UserInputError("pairs of another set take the place of a release: name one of the two")
+        raise UserInputError("pairs of another set replace a release: name one of the two")
     return EvaluateOptions.at(
         site,
         **_common(parameters),
@@ -300,13 +300,13 @@ def settings_from_text(given: Iterable[str]) -> dict[str, Any]:
     Raises
     ------
     UserInputError
-        If one has no key, or the folder of `prompts` has mistakes.
+        If a setting has no key, or the folder of `prompts` has mistakes.
     """
     settings: dict[str, Any] = {}
     for text in given:
         key, value = key_value(text, f"--set {text}")
         settings[key] = value
     if isinstance(own := settings.get("prompts"), str):
-        # in full, since workers have another working folder
+        # absolute paths, since workers have another working folder
         settings["prompts"] = checked_prompts(own)
     return settings

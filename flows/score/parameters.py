@@ -28,7 +28,7 @@ OtherPairs = Annotated[
     str | None,
     Given(("--pairs",), "NAME:PATH", _PAIRS),
     Field(
-        description="Other pairs in place of a release's: a set of `slvmeval list meta-sets`, or pairs:FILE."
+        description="Other pairs instead of a release's: a set of `slvmeval list meta-sets`, or pairs:FILE."
     ),
 ]
 PairIds = Annotated[tuple[str, ...], Given(("--pair",), "ID", RARE), Field(description="Only this pair.")]
@@ -58,7 +58,7 @@ class ScoringParameters(FlowParameters):
 class EvaluateParameters(ScoringParameters):
     """Let evaluators judge the pairs of a release; answered requests are not repeated.
 
-    Empty fields and 0 stand for the profile's value, or for no limit. Paths are absolute, on the machine of
+    Empty fields and 0 mean the profile's value, or for no limit. Paths are absolute, on the machine of
     the Prefect worker.
     """
 
@@ -100,12 +100,12 @@ class EvaluateParameters(ScoringParameters):
     )
     probes: Annotated[tuple[str, ...], Given(("--probe",), "NAME,…", panel=RARE)] = Field(
         default=(),
-        description="Ask each judge also as a probe, a column of its own: blind, one-frame, shuffled, "
+        description="Also ask each judge as a probe, with a separate column: blind, one-frame, shuffled, "
         "no-prompt, other-prompt, equal, swapped-names.",
     )
     batch: bool = Field(
         default=False,
-        description="Ask by the providers' batch interfaces: half the price, answers within a day.",
+        description="Use the providers' batch interfaces: half the price, answers within a day.",
     )
     wait: Annotated[bool, Given(panel=RARE)] = Field(
         default=True,
@@ -114,8 +114,8 @@ class EvaluateParameters(ScoringParameters):
 
     adaptive: Annotated[bool, Given(panel=RARE)] = Field(
         default=False,
-        description="Find each evaluator's thresholds with few requests: the next severities follow from "
-        "its answers. Needs a release with severities.",
+        description="Find each evaluator's thresholds with few requests: its answers determine the next "
+        "severities. Needs a release with several severities.",
     )
     precision: Annotated[float, Given(by_set=True)] = Field(
         default=2.0,
@@ -136,7 +136,7 @@ class EvaluateParameters(ScoringParameters):
 class SuiteParameters(ScoringParameters):
     """Score videos with a suite; existing scores are not computed again.
 
-    Empty fields and 0 stand for the profile's or the suite's value, or for no limit. Paths are absolute, on
+    Empty fields and 0 mean the profile's or the suite's value, or for no limit. Paths are absolute, on
     the machine of the Prefect worker.
     """
 
@@ -145,7 +145,7 @@ class SuiteParameters(ScoringParameters):
         default=None, description="Folder of the videos; paths of the manifest are relative to it."
     )
     prompt_suite: Annotated[str | None, Given(metavar="FILE", path=True, required=True)] = Field(
-        default=None, description="The videos' prompts, as CSV, JSON Lines or as published."
+        default=None, description="The videos' prompts, as CSV, as JSON Lines or as published."
     )
     manifest: Annotated[str | None, Given(metavar="FILE", path=True, panel=RARE)] = Field(
         default=None,

@@ -16,7 +16,7 @@ from tasks.scoring.user_files import UnusedLine
 if TYPE_CHECKING:
     from tasks.scoring.submitted import WaitingBatch
 
-#: Interval between reports of the rate, seconds.
+#: Interval between reports of the rate, in seconds.
 SAY_EVERY_S = 10.0
 
 
@@ -48,11 +48,11 @@ class RequestProgress(BuildProgress):
         self._began = self._said = time.monotonic()
 
     def add_requests(self, requests: int) -> None:
-        """Count more requests than were known at first."""
+        """Count requests that were not known at first."""
         self._requests += requests
 
     def note_pools(self, pools: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note the worker pools; called about once a second, so it reports the rate as well."""
+        """Record the worker pools; called about once a second, so it also reports the rate."""
         super().note_pools(pools)
         if self._spending is not None and time.monotonic() - self._said >= SAY_EVERY_S:
             self._said = time.monotonic()
@@ -68,8 +68,8 @@ class RequestProgress(BuildProgress):
         if failed:
             words.append(f"{failed} without an answer")
         if tokens := sum(one["tokens"] for one in counts):
-            priced = "" if not any(one["unpriced"] for one in counts) else " and what has no price"
-            priced += ", in part by estimate" if any(one["estimated"] for one in counts) else ""
+            priced = "" if not any(one["unpriced"] for one in counts) else " plus unpriced items"
+            priced += ", partly estimated" if any(one["estimated"] for one in counts) else ""
             words.append(f"{tokens} tokens, ${sum(one['usd'] for one in counts):.2f}{priced}")
         return "; ".join(words)
 
@@ -103,11 +103,11 @@ class EvaluatorResult:
     label
         What tables call it.
     aspects
-        Its requests by aspect, of this run and of earlier ones.
+        Its requests by aspect, from this run and earlier ones.
     found_before
         Requests that already had an answer.
     asked, tokens, usd
-        Requests that this run made, and their cost; no dollars if a model has no price.
+        Requests that this run made, and their cost; None for dollars if a model has no price.
     estimated
         Number of answers whose server did not count their tokens; their cost is an estimate.
     stopped
@@ -151,7 +151,7 @@ class EvaluationResult:
     seconds
         Wall time of the requests.
     batches
-        What waits for its answers.
+        Batches waiting for answers.
     """
 
     title: str
@@ -170,7 +170,9 @@ class EvaluationResult:
         totals = [one.total for one in self.evaluators]
         asked, answered = sum(one.asked for one in self.evaluators), sum(total.answered for total in totals)
         requests, left = sum(total.requests for total in totals), sum(total.left for total in totals)
-        summary = f"{answered} of {requests} requests on {self.pairs} pairs are answered, {asked} made now"
+        summary = (
+            f"{answered} of {requests} requests on {self.pairs} pairs are answered, {asked} made in this run"
+        )
         if failed := sum(sum(total.failures.values()) for total in totals):
             summary += f"; {failed} failed"
         if left:
@@ -238,7 +240,7 @@ class DimensionResult:
     left
         Scores that the next run will compute.
     usd, estimated
-        Dollars, None if a model has no price; and the number of rows whose server did not count tokens.
+        Dollars, or None if a model has no price; and the number of rows whose server did not count tokens.
     stopped
         Why it stopped early, or did not start.
     """
@@ -289,7 +291,7 @@ class SuiteResult:
         wanted, scored, now = (
             sum(getattr(one, name) for one in self.dimensions) for name in ("videos", "scored", "asked")
         )
-        summary = f"{scored} of {wanted} scores of {self.videos} videos are there, {now} made now"
+        summary = f"{scored} of {wanted} scores of {self.videos} videos are stored, {now} made in this run"
         counts = {
             "without a score": sum(one.failed for one in self.dimensions),
             "left": sum(one.left for one in self.dimensions),

@@ -1,4 +1,4 @@
-"""A run of units of any kind over an executor: missing units, tasks, and deaths of processes."""
+"""A run of units of any kind on an executor: missing units, tasks, and deaths of processes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RunPart(Generic[U]):
     Parameters
     ----------
     name
-        What counts and tables call it.
+        Its name in counts and tables.
     kind
         Its kind of work; None if it cannot be used.
     units
@@ -89,11 +89,11 @@ class ScoringRun(ABC, Generic[U, Result]):
     @property
     @abstractmethod
     def parts(self) -> Collection[RunPart[U]]:
-        """The parts, in their order."""
+        """The parts, in order."""
 
     @abstractmethod
     def lock_file(self, part: RunPart[U]) -> Path:
-        """Return the file that is locked while a part is answered: two runs would pay twice."""
+        """Return the file that is locked while a part is answered, so that two runs do not pay twice."""
 
     @property
     def rows(self) -> RowStore:
@@ -101,7 +101,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         return self.work.rows()
 
     def missing(self, part: RunPart[U], failures: Mapping[RowId, str] | None = None) -> list[U]:
-        """Return the units without an answer; of units with the same key only the first.
+        """Return the units without an answer; for units with the same key only the first.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         Raises
         ------
         PrerequisiteError
-            If the site has none for it.
+            If the site has no suitable pool.
         """
         try:
             return self.work.placement.pool(kind.hardware, kind.placement_name)
@@ -147,7 +147,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         """Raise if something that a part needs is missing; nothing is loaded."""
 
     def check_missing(self) -> None:
-        """Check the parts that have something left to answer; the others need nothing."""
+        """Check the parts that have something left to answer."""
         failures = self.rows.failures()
         for part in self.parts:
             if not part.usable or not self.missing(part, failures):
@@ -160,13 +160,13 @@ class ScoringRun(ABC, Generic[U, Result]):
                 self.refuse(part, problem)
 
     def refuse(self, part: RunPart[U], problem: Exception) -> None:
-        """Note why a part cannot be used, and say each reason once: the same model may serve many parts."""
+        """Record why a part cannot be used, reporting each reason once: one model may serve many parts."""
         part.refused = reason_of(problem)
         if not any(one.refused == part.refused for one in self.parts if one is not part):
             self.progress.say(f"{part.name} cannot be used: {part.refused}")
 
     def copy_known(self) -> None:
-        """Copy answers, and failures that a new attempt would not change, to identical units of any set."""
+        """Copy answers, and failures that a new attempt would not change, to identical units in any set."""
         failures, retry = self.rows.failures(), self.work.retry
         by_key: dict[str, RowId] = {}
         # an answer takes precedence over a failure
@@ -216,7 +216,7 @@ class ScoringRun(ABC, Generic[U, Result]):
                     continue
                 if not stack.enter_context(only_one(self.lock_file(part))):
                     part.busy = True
-                    part.refused = "another run answers it now: run this again when that one has ended"
+                    part.refused = "another run is answering it now: run this again when that run has ended"
                     self.progress.say(f"{part.name} is left out: {part.refused}")
             self._answer(open_executor)
             self.wait_for_batches()
@@ -228,10 +228,10 @@ class ScoringRun(ABC, Generic[U, Result]):
         return result
 
     def wait_for_batches(self) -> None:
-        """Collect, in this process, what was handed over in batches; nothing by default."""
+        """Collect submitted batches in this process; by default there are none."""
 
     def keep_reasons(self) -> None:
-        """Store why the units of unusable parts have no answer, for kinds whose rows hold that."""
+        """Store why the units of unusable parts have no answer, if such rows include reasons."""
 
     def _answer(self, open_executor: Callable[[Collection[str]], Executor]) -> None:
         items = self._items()
@@ -260,11 +260,11 @@ class ScoringRun(ABC, Generic[U, Result]):
         self.copy_known()
 
     def next_round(self) -> bool:
-        """Add the units that follow from the answers; return whether there are any. None by default."""
+        """Add the units that follow from the answers; return whether there are any (by default not)."""
         return False
 
     def _items(self) -> list[_TaskItem[U]]:
-        """Return the tasks; those that share something expensive are neighbours."""
+        """Return the tasks, with those that share something expensive next to each other."""
         failures = self.rows.failures()
         usable = [part for part in self.parts if part.usable]
         most = math.ceil(MAX_TASKS / max(len(usable), 1))
@@ -277,7 +277,7 @@ class ScoringRun(ABC, Generic[U, Result]):
             missing = kind.in_order(self.missing(part, failures))
             for units in batches(missing, kind.concurrency, most, kind.splits_shared, kind.form.most_units):
                 rank = ranks.setdefault(units[0].shares, len(ranks))
-                # a video is decoded once for all parts; weights take longer to load than videos to decode
+                # a video is decoded once for all parts; loading weights takes longer than decoding videos
                 on_gpu = self.work.placement.known[stage.pool] == "gpu"
                 order = (index, rank) if on_gpu else (rank, index)
                 placed.append((order, units, part, stage))
@@ -296,7 +296,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         return part
 
     def _came(self, outcome: Outcome) -> bool:
-        """Note what a process lacks; tasks have no next stage."""
+        """Record what a process lacks; tasks have no next stage."""
         part = self.part(outcome.name)
         for note in outcome.notes:
             self.progress.say(note)
@@ -318,7 +318,7 @@ class ScoringRun(ABC, Generic[U, Result]):
                 self.rows.add(part.kind.failed(unit, Failure.INTERNAL_ERROR, message))
         part.deaths += 1
         if part.deaths >= MAX_DEAD_TASKS:
-            why = f"its processes died again and again; the last time: {message}"
+            why = f"its processes died repeatedly; the last time: {message}"
             self.work.spending.stop(task.name, why)
         elif lost and others:
             rest = replace(task, id=f"{task.id}-{part.deaths}", units=others)

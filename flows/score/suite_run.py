@@ -49,7 +49,7 @@ from tasks.scoring.suites.score_store import ScoresStore
 from tasks.scoring.suites.scoring import SuiteWork, VideoScoring, failed_rows
 from tasks.scoring.user_files import UnusedLine
 
-#: Settings of a dimension whose scorer cannot be made.
+#: Settings of a dimension whose scorer cannot be created.
 UNKNOWN_SETTINGS = "unknown"
 
 
@@ -77,7 +77,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
 
     @property
     def name(self) -> str:
-        """The suite's name in rows; scores of variants and of blurred videos have names of their own."""
+        """The suite's name in rows; scores of variants and of blurred videos have separate names."""
         return self.work.name
 
     @property
@@ -101,7 +101,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         return {(row.key, row.model, row.prompt_id, row.sample): row for row in rows if row.key in keys}
 
     def prepare(self, ask_servers: bool = True) -> None:
-        """Read the files, make the suite, and find the existing scores.
+        """Read the files, create the suite, and find the existing scores.
 
         Parameters
         ----------
@@ -174,14 +174,14 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
         except Exception as problem:  # noqa: BLE001 - may be code of another package
             refusal = problem
         if not part.units:
-            # the settings are unknown; these rows hold the reason for the missing score
+            # the settings are unknown; these rows give the reason for the missing score
             part.units = units_of(self.material, wanted, dimension.name, UNKNOWN_SETTINGS, repeats=repeats)
         if refusal is not None and part.units:
             self.refuse(part, refusal)
         return part
 
     def check_part(self, part: RunPart[ScoringUnit]) -> None:
-        """Check a dimension's models and servers, then its pool: missing weights are the first to say."""
+        """Check a dimension's models and servers, then its pool: missing weights are reported first."""
         assert isinstance(part.kind, VideoScoring)
         part.kind.scorer.check()
         pool = self.pool_of(part.kind)
@@ -192,7 +192,7 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
     def estimate(
         self, sample: int | None = None, step: Callable[[str], None] = lambda _: None
     ) -> list[DimensionEstimate]:
-        """Return what the missing scores would take, by dimension, without asking any model."""
+        """Return the cost of the missing scores, by dimension, without asking any model."""
         counted: set[str] = set()
         videos = OpenVideos(self.work.sampling)
         rows = []
@@ -249,12 +249,12 @@ class SuiteRun(ScoringRun[ScoringUnit, SuiteResult]):
 
 
 class SuiteExecutor(Executor):
-    """Runs items of each pool in processes of its own.
+    """Runs items of each pool in separate processes.
 
     Parameters
     ----------
     workers
-        Number of processes; loaded models always have one.
+        Number of processes; items that load models always share one.
     pools
         The pools that the work needs.
     """
@@ -315,23 +315,23 @@ class SuiteFlow(FlowDeclaration[SuiteOptions, SuiteRun, SuiteResult]):
 
     @contextmanager
     def prepared(self, options: SuiteOptions, progress: BuildProgress) -> Iterator[SuiteRun]:
-        """Give a prepared run."""
+        """Yield a prepared run."""
         assert isinstance(progress, RequestProgress)
         run = SuiteRun(options, progress)
         run.prepare()
         yield run
 
     def label(self, run: SuiteRun) -> RunLabel:
-        """Name the suite, and count videos and dimensions."""
+        """Return the label: the suite, and the numbers of videos and dimensions."""
         name = f"{run.name} · {run.material.count} videos · {len(run.dimension_parts)} dimensions"
         return RunLabel(name, (f"suite:{run.name}",), f"suite-{run.options.suite}")
 
     def artifacts(self, run: SuiteRun, result: SuiteResult) -> Iterator[Artifact]:
-        """Show the scores in words, by dimension and as a leaderboard, and the rows that were left out."""
+        """Yield the scores in words, by dimension and as a leaderboard, and the rows left out."""
         key, summary = artifact_key(run.name), result.in_words()
         yield Artifact(f"scored-{key}", summary, markdown=summary)
         left_out = [vars(one) for one in result.left_out[:_SHOWN_LEFT_OUT]]
-        first = f"Parts of the files left out, the first {_SHOWN_LEFT_OUT} of {len(result.left_out)}"
+        first = f"Rows of the files left out, the first {_SHOWN_LEFT_OUT} of {len(result.left_out)}"
         for name, title, rows in (
             ("dimensions", result.title, result.rows()),
             ("leaderboard", f"{result.title}: leaderboard", leaderboard_rows(run)),

@@ -84,8 +84,8 @@ def check_prefect_server(profile: Profile, options: Mapping[str, str]) -> None:
     scheduler = address_of(options)
     if server is not None and is_loopback(server) and not is_loopback(scheduler):
         raise PrerequisiteError(
-            f"the Prefect server at {url} listens on this machine only, the nodes cannot reach it: start one "
-            "that listens on the network and set prefect_api_url in the profile"
+            f"the Prefect server at {url} listens on this machine only, so the nodes cannot reach "
+            "it: start one that listens on the network and set prefect_api_url in the profile"
         )
 
 

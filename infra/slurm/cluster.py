@@ -58,24 +58,24 @@ def guard_jobs(names: Sequence[str], folder: Path) -> ExitGuard:
 
 
 def refuse_names_in_use(names: Sequence[str]) -> None:
-    """Raise PrerequisiteError if jobs of these names exist: two runs would end each other's."""
+    """Raise PrerequisiteError if jobs of these names exist: two runs would end each other's jobs."""
     left = [job.id for job in commands.jobs(names) if job.there]
     if left:
         raise PrerequisiteError(
-            f"SLURM already has jobs of a run of this name: {', '.join(left)}. Give this run another name, "
+            f"SLURM already has jobs of a run with this name: {', '.join(left)}. Give this run another name, "
             f"or end them with: scancel {' '.join(left)}"
         )
 
 
 def end_jobs_of_dead_runs(store: Path, pools: Iterable[str]) -> None:
-    """End the jobs that killed runs of this store left, and remove the runs' folders.
+    """End the jobs left by killed runs of this store, and remove the runs' folders.
 
-    A run's guard does so, unless it was killed too. Such jobs end by themselves when they miss their
-    scheduler, but where SLURM's own process of a job was killed, SLURM takes it for running until it is
+    A run's guard does so, unless it was killed too. Such jobs end by themselves when they lose their
+    scheduler, but if SLURM's own process of a job was killed, SLURM considers it running until it is
     cancelled.
     """
     for run in dead_runs(store):
-        log.info("ending what the killed run %s may have left in SLURM", run)
+        log.info("ending any jobs that the killed run %s left in SLURM", run)
         commands.cancel_by_name([job_name(run, pool) for pool in pools])
         remove_run_folder(store, run)
 
@@ -111,7 +111,7 @@ SOONEST_S = 1.0
 
 
 class SlurmCluster(SpecCluster):
-    """A Dask cluster whose workers are SLURM jobs in pools, which this process submits and ends.
+    """A Dask cluster whose workers are SLURM jobs in pools, submitted and ended by this process.
 
     It has no worker specifications. Every ``profile.poll_s`` seconds it queries SLURM, and submits, drains
     and ends jobs of each pool according to the demand given to :meth:`room`.
@@ -307,7 +307,7 @@ class SlurmCluster(SpecCluster):
         for jobs in self._pools.values():
             decision = jobs.decide()
             await self._end(jobs, (*decision.cancel, *jobs.hanging()))
-            # a job cannot write its log, and its worker would be unfit
+            # a job could not write its log, and its worker would be unfit
             if not away and jobs.problem is None:
                 await self._submit(jobs, decision.submit)
 
@@ -335,8 +335,10 @@ class SlurmCluster(SpecCluster):
                 if tasks == 1:
                     jobs.refused(problem, others=any(each.any_live() for each in self._pools.values()))
                     return
-                # as a whole, though some of its jobs might be taken
-                log.info("pool %s: SLURM rejects %d jobs at once: %s", jobs.pool_name, tasks, problem)
+                # rejected as a whole, although some of its jobs might be accepted
+                log.info(
+                    "pool %s: SLURM rejects %d jobs submitted at once: %s", jobs.pool_name, tasks, problem
+                )
                 arrays = False
                 continue
             for id_ in commands.array_tasks(job, tasks) if tasks > 1 else [job]:
@@ -370,7 +372,7 @@ class SlurmCluster(SpecCluster):
         if control is not None:
             self._stopping = True
             self._wake.set()
-            # let it finish its step, so that a job being submitted is known
+            # let it finish its step, so that a job being submitted is recorded
             await asyncio.wait({control})
             if not control.cancelled() and control.exception() is not None:
                 log.error("managing the jobs failed", exc_info=control.exception())

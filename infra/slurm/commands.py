@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from infra.pool import seconds_of
 from storage_schemas.errors import PrerequisiteError, SlvmevalError
 
-#: Timeout of a command, seconds; a busy controller answers late.
+#: Timeout of a command, in seconds; a busy controller is slow to answer.
 TIMEOUT_S = 60.0
 
 #: The user's own settings of these commands change their output and override job scripts.
@@ -118,7 +118,7 @@ def submit(script: str) -> str:
     answer = _run(["sbatch", "--parsable"], script).strip()
     job = answer.split("\n")[-1].split(";")[0]
     if not job.isdigit():
-        raise SlurmAway(f"sbatch answered {answer!r}, not with a job's number")
+        raise SlurmAway(f"sbatch answered {answer!r} instead of a job number")
     return job
 
 
@@ -141,7 +141,7 @@ def jobs(names: Sequence[str]) -> list[Job]:
     SlurmAway, PrerequisiteError
         As for :func:`submit`.
     """
-    # a reason may be a sentence with any sign in it
+    # a reason may be a sentence with any characters
     fields = "%i|%j|%T|%N|%S|%e|%r"
     command = ["squeue", "--noheader", "--array", "--states=all", f"--user={user()}"]
     command.append(f"--name={','.join(names)}")
@@ -162,7 +162,7 @@ def cancel(ids: Iterable[str]) -> None:
 
 
 def cancel_by_name(names: Iterable[str], state: str | None = None) -> None:
-    """End this user's jobs of these names, if given only those in a state such as ``PENDING``.
+    """End this user's jobs with these names; if a state such as ``PENDING`` is given, only those in it.
 
     Raises
     ------
@@ -237,8 +237,8 @@ def array_tasks(array: str, number: int) -> list[str]:
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment for SLURM's commands, which jobs inherit.
 
-    It omits the user's settings of these commands, which override job scripts, and the job variables of a
-    driver that itself runs in a job.
+    It omits the user's settings for these commands, which override job scripts, and the job variables of a
+    driver that runs in a job itself.
     """
     given = os.environ if variables is None else variables
     inherited = {
@@ -262,8 +262,8 @@ def _run(command: list[str], text: str | None = None, fine: str = "") -> str:
         )
     except FileNotFoundError as problem:
         raise PrerequisiteError(
-            f"no command {command[0]} here: run this on a machine that submits SLURM jobs, or remove the "
-            "tables [pools] from the profile to build on this machine"
+            f"no command {command[0]} here: run this on a machine where SLURM jobs can be "
+            "submitted, or remove the tables [pools] from the profile to build on this machine"
         ) from problem
     except subprocess.TimeoutExpired as problem:
         raise SlurmAway(f"{command[0]} did not answer within {TIMEOUT_S:.0f} s") from problem
@@ -289,7 +289,7 @@ def _time(text: str) -> float | None:
 
 
 def _limit(text: str) -> int | None:
-    """Return a partition's time limit in seconds; SLURM leaves out leading zeros."""
+    """Return a partition's time limit in seconds; SLURM omits leading zeros."""
     if text in ("infinite", "n/a"):
         return None
     days, _, clock = text.rpartition("-")

@@ -42,14 +42,14 @@ _UNSET: dict[str, Any] = {
     "job-cpu": None, "job-mem": None,
 }  # fmt: skip
 
-#: The script outlives its worker, also where SLURM ends the job: SLURM kills what is left of a job when its
-#: script ends, and that is Python's own process that removes the worker's semaphores from the node's memory.
-#: Then it removes the job's temporary files. Its variable is not that of the environment.
+#: The script outlives its worker, even if SLURM ends the job: when a script ends, SLURM kills the job's
+#: remaining processes, including Python's process that removes the worker's semaphores from the node's
+#: memory. Then the script removes the job's temporary files. Its variable is not taken from the environment.
 OUTLIVE = (
     'slvmeval_tmp=; trap : TERM; trap \'sleep 1; [ -z "$slvmeval_tmp" ] || rm -rf -- "$slvmeval_tmp"\' EXIT'
 )
 
-#: Ends a script whose command would otherwise put temporary files where other users may touch them.
+#: Ends a script whose command would otherwise put temporary files where other users can access them.
 NEEDS_TEMPORARY_FOLDER = '[ -n "$TMPDIR" ] || exit 1'
 
 #: Characters that sbatch interprets in a line.
@@ -71,7 +71,7 @@ def job_name(run: str, pool_name: str) -> str:
         If `run` is not a plain name.
     """
     if not is_name(run):
-        raise UserInputError(f"a run's name has {NAME_RULE}: {run!r} is not valid")
+        raise UserInputError(f"a run's name must have {NAME_RULE}: {run!r} is not valid")
     return f"slvmeval-{run}-{pool_name}"
 
 
@@ -125,7 +125,7 @@ def job_script(
     with dask.config.set({f"jobqueue.{_SECTION}": dict(_UNSET)}):
         job = SLURMJob(  # type: ignore[no-untyped-call]
             scheduler=shlex.quote(scheduler),
-            # a shell expands it; the number of the worker in its job follows
+            # a shell expands it; the worker's number within its job follows
             name=f"{pool_name}-{index}" + (".$SLURM_ARRAY_TASK_ID" if tasks > 1 else ""),
             config_name=_SECTION,
             job_name=name,
@@ -177,14 +177,14 @@ def _worker_arguments(pool_name: str, pool: Pool, files: Credentials) -> list[st
 
 
 def temporary_folder(pool_name: str, pool: Pool) -> list[str]:
-    """Return the lines that create a job's private folder and make it the place of all temporary files.
+    """Return the lines that create a job's private folder for all temporary files.
 
-    Its name cannot be guessed, so that no other user of the node can create it first.
+    Its name cannot be guessed, so no other user of the node can create it first.
     """
-    made = f'"${SCRATCH}/slvmeval-XXXXXXXXXX"'
+    template = f'"${SCRATCH}/slvmeval-XXXXXXXXXX"'
     return [
         f"export {SCRATCH}={_in_shell(pool_name, 'scratch', pool.scratch or '${TMPDIR:-/tmp}')}",
-        f'slvmeval_tmp=$(mkdir -p -- "${SCRATCH}" && mktemp -d -- {made})',
+        f'slvmeval_tmp=$(mkdir -p -- "${SCRATCH}" && mktemp -d -- {template})',
         'export TMPDIR="$slvmeval_tmp"',
     ]
 
@@ -198,7 +198,7 @@ def directives(
 ) -> list[str]:
     """Return the options of sbatch that dask-jobqueue does not set; those of the profile come last.
 
-    The comment, for a site's accounting, has the run and the user.
+    The comment, for a site's accounting, names the run and the user.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def directives(
 
 
 def _excluding(pool: Pool, nodes: Collection[str]) -> list[str]:
-    """Return the option that leaves nodes out, besides those that the profile leaves out."""
+    """Return the option that excludes nodes, in addition to those that the profile excludes."""
     if not nodes:
         return []
     # sbatch uses the last of repeated options

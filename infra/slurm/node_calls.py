@@ -1,7 +1,7 @@
-"""Run programs on nodes of the pools, in jobs as those of workers, and get their answers.
+"""Run programs on nodes of the pools, in jobs like those of workers, and get their answers.
 
-A program prints its answer as JSON after `MARK`, in a line of its job's log: the log arrives also where the
-program does not see the store.
+A program prints its answer as JSON after `MARK`, in a line of its job's log: the log arrives even if the
+program cannot see the store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MARK = "SLVMEVAL-ANSWER "
 _LOG_LINES = 12
 #: Seconds until a file written by a node is visible here.
 _FILE_COMES_S = 10.0
-#: Seconds after which SLURM's reason for waiting is believed.
+#: Seconds after which SLURM's reason for waiting is trusted.
 _SETTLES_S = 3.0
 #: Queries of SLURM that may miss a job: one just submitted is not listed.
 _MAX_MISSES = 2
@@ -39,10 +39,10 @@ _MAX_MISSES = 2
 
 @dataclass(frozen=True)
 class NodeProgram:
-    """A program for the Python of a pool, which a job runs in place of a worker.
+    """A program for a pool's Python, which a job runs in place of a worker.
 
-    The job asks for all that a worker asks for, time and memory included: what SLURM refuses a worker, it is
-    to refuse the program.
+    The job requests everything that a worker requests, including time and memory, so that SLURM rejects it
+    if it would reject a worker.
 
     Parameters
     ----------
@@ -92,14 +92,14 @@ class NodeProgram:
 
 @dataclass(frozen=True)
 class NodeAnswer:
-    """What came of a program on a node.
+    """Result of a program on a node.
 
     Parameters
     ----------
     answer
-        What the program answered; None without an answer.
+        The program's answer, or None.
     waited
-        Whether the job only waited for a node, so that nothing is known of it.
+        Whether the job only waited for a node, so nothing is known about it.
     problem
         Why there is no answer, and what to do.
     """
@@ -119,7 +119,7 @@ def run_on_nodes(
     poll_s: float = 1.0,
     tell: Callable[[str], None] = log.info,
 ) -> list[NodeAnswer]:
-    """Run programs, all at once, and return their answers in order; afterwards their jobs have ended.
+    """Run programs simultaneously and return their answers in order; afterwards their jobs have ended.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def run_on_nodes(
     wait_s, run_s
         Maximum seconds that the jobs may wait for a node, and run.
     poll_s
-        Interval between queries of SLURM, seconds.
+        Interval between queries of SLURM, in seconds.
     tell
         Called with a job's number and state when they change.
 
@@ -162,7 +162,7 @@ def run_on_nodes(
 def _until_over(
     waiting: set[str], wait_s: float, run_s: float, poll_s: float, tell: Callable[[str], None]
 ) -> dict[str, commands.Job]:
-    """Return the jobs by name when they have ended, their time is up, or their wait does not end."""
+    """Return the jobs by name once they have ended, timed out, or would wait indefinitely."""
     began = time.monotonic()
     end = began + wait_s
     seen: dict[str, commands.Job] = {}
@@ -181,7 +181,7 @@ def _until_over(
                         tell(line)
                     seen[name] = job
                 now = time.monotonic()
-                # a reason may be a passing one in the first moments
+                # the first reasons may be temporary
                 lasts = job is not None and lasting_wait(job.reason) is not None and now > began + _SETTLES_S
                 late = job is not None and job.pending and (now > end or lasts)
                 if misses[name] > _MAX_MISSES or late or (job is not None and not job.there):
@@ -198,7 +198,7 @@ def _line(job: commands.Job) -> str:
 def _came_of(
     profile: Profile, program: NodeProgram, job: commands.Job | None, wait_s: float, end: float
 ) -> NodeAnswer:
-    """Return what came of a program; its log is waited for until `end`."""
+    """Return the result of a program, waiting for its log until `end`."""
     if job is not None and job.pending:
         return NodeAnswer(None, lasting_wait(job.reason) is None, _why_waiting(profile, program, job, wait_s))
     while (answer := _answer(text := _text(program.log))) is None and time.monotonic() < end:
@@ -231,12 +231,12 @@ def _why_silent(profile: Profile, program: NodeProgram, job: commands.Job | None
     ended = f"job {job.id} ended as {state.lower()} on {job.node or 'no node'}" if job else "its job ended"
     if not text:
         return (
-            f"{ended}, and its report did not reach {program.log.parent}: nodes do not see that folder; put "
-            f"it on a file system that they share (store, job_logs in {profile.place})"
+            f"{ended}, but its report did not reach {program.log.parent}: nodes cannot see that "
+            f"folder; put it on a file system that they share (store, job_logs in {profile.place})"
         )
     pool, place = f"pools.{program.pool}", profile.place
     why = {
-        "OUT_OF_MEMORY": f"it took more memory than it was given; raise {pool}.memory in {place}",
+        "OUT_OF_MEMORY": f"it used more memory than allowed; raise {pool}.memory in {place}",
         "TIMEOUT": "it took longer than its time limit",
     }.get(state, f"look at {pool}.python and {pool}.setup in {place}")
     tail = "\n".join(text.splitlines()[-_LOG_LINES:])
@@ -248,7 +248,7 @@ def _text(log_file: Path) -> str:
 
 
 def _answer(text: str) -> dict[str, Any] | None:
-    """Return the answer in a log; None if there is none, or not yet all of it."""
+    """Return the answer in a log; None if it is missing or incomplete."""
     lines = [line.removeprefix(MARK) for line in text.splitlines() if line.startswith(MARK)]
     try:
         return dict(json.loads(lines[-1])) if lines else None

@@ -107,7 +107,7 @@ class Members(SchedulerPlugin):
         }
 
     def drain(self, job: str) -> None:
-        """Give the workers of a job no new items; they finish their current ones."""
+        """Stop giving new items to the workers of a job; they finish their current ones."""
         for member in self.of_job(job):
             member.draining = True
             for supplied in self._scheduler.resources.values() if self._scheduler is not None else ():
@@ -134,9 +134,9 @@ log = logging.getLogger(__name__)
 TAIL_LINES = 15
 #: Seconds after which a running job without a worker counts as failed.
 WITHOUT_WORKER_S = DEATH_TIMEOUT_S + 120.0
-#: Seconds after which a job that was asked to end and still runs is cancelled.
+#: Seconds after which a job that was asked to end but is still running is cancelled.
 ENDING_S = 30.0
-#: Seconds that a pool's jobs may wait for what no job of this form can get.
+#: Seconds that a pool's jobs may wait for resources that such jobs can never get.
 LASTING_S = 60.0
 
 #: Number of jobs that end on a node without a worker before it counts as unfit.
@@ -172,7 +172,7 @@ class PoolJobs:
     log_of
         Returns where a job writes its log.
     poll_s
-        Interval between updates, seconds; also the pause after the first failed job.
+        Interval between updates, in seconds; also the pause after the first failed job.
     most_unfit
         Number of unfit nodes with which the pool is still usable.
     """
@@ -214,7 +214,7 @@ class PoolJobs:
         record = self._known.setdefault(member.job, _Known(Job(member.job, self.name, "RUNNING")))
         record.had_worker = True
         if member.problems:
-            # other workers of the job finish what they have
+            # other workers of the job finish their items
             record.draining = True
             self._found_unfit[member.node] = (
                 f"the worker {member.state.name} on node {member.node} (job {member.job}) is unfit: "
@@ -231,7 +231,7 @@ class PoolJobs:
         return bool(self._found_unfit)
 
     def judge(self, nodes: Iterable[Node]) -> None:
-        """Leave the nodes that were found unfit out of the next jobs; without any other the pool is unusable.
+        """Exclude the nodes found unfit from further jobs; if no other is left, the pool is unusable.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class PoolJobs:
         self.problem = PrerequisiteError("\n".join([f"pool {self.pool_name}: {why}", *self.unfit.values()]))
 
     def overlook(self) -> None:
-        """Forget the nodes that were found unfit: the store is unavailable to the driver, too."""
+        """Forget the nodes found unfit, because the store is unavailable to the driver too."""
         for node in self._found_unfit:
             log.warning("pool %s: node %s cannot work while the store is unavailable", self.pool_name, node)
         self._found_unfit = {}
@@ -279,7 +279,7 @@ class PoolJobs:
         self._judge_waiting(time.time())
 
     def _judge_waiting(self, now: float) -> None:
-        """Find the pool unusable if all of its jobs wait for what jobs of this form never get."""
+        """Mark the pool unusable if all its jobs wait for resources that such jobs can never get."""
         jobs = [record.job for record in self._known.values()]
         self._tell_unknown(jobs, now)
         waits = [lasting_wait(job.reason) if job.pending else None for job in jobs]
@@ -304,8 +304,8 @@ class PoolJobs:
         if now - self._unknown_since >= LASTING_S:
             self._unknown_since = math.inf
             log.warning(
-                "pool %s: its jobs wait, and SLURM says: %s. If that does not end by itself, end the build "
-                "and change pools.%s in the profile",
+                "pool %s: its jobs are waiting, and SLURM says: %s. If that does not end by itself, "
+                "end the build and change pools.%s in the profile",
                 self.pool_name,
                 jobs[0].reason,
                 self.pool_name,
@@ -364,7 +364,7 @@ class PoolJobs:
         busy = any(member.busy for member in workers)
         record.idle_since = math.inf if job.pending or busy else min(record.idle_since, now)
         record.alone_since = None if job.pending or workers else record.alone_since or now
-        # the next update may come too late
+        # the next update may be too late
         ends_at = None if job.pending or job.ends_at is None else job.ends_at - self._poll_s
         return JobState(job.id, job.pending, busy, record.draining, record.idle_since, ends_at)
 
@@ -394,7 +394,7 @@ class PoolJobs:
                 self._known[id_].ended_at = time.time()
 
     def retirable(self, ids: Iterable[str]) -> dict[str, list[str]]:
-        """Return the workers' addresses of those jobs that can be asked to end, and were not asked before."""
+        """Return the worker addresses of jobs that can be asked to end and have not been asked before."""
         found = {}
         for id_ in ids:
             record, workers = self._known.get(id_), self._members.of_job(id_)
@@ -439,5 +439,7 @@ def _tail(path: Path) -> str:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return f"It has no log {path}: do the nodes see that folder? job_logs in the profile sets another one"
+        return (
+            f"It has no log {path}: can the nodes see that folder? job_logs in the profile sets another one"
+        )
     return f"The end of its log {path}:\n" + "\n".join(lines[-TAIL_LINES:])

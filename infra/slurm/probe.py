@@ -1,4 +1,4 @@
-"""A probe of a node: the program that does the checks of a worker there, and what answers its call here."""
+"""A probe of a node: the program that runs a worker's checks there, and the server it reports to here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listening(address: str) -> Iterator[tuple[int, str]]:
     secret = secrets.token_hex(16)
 
     class CallBack(socketserver.StreamRequestHandler):
-        """Connects to the address that a node sends, and reports the result to it."""
+        """Connects to the address that a node sends, and reports the result to the node."""
 
         timeout = _CALL_S
 
@@ -61,10 +61,10 @@ def listening(address: str) -> Iterator[tuple[int, str]]:
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    # a node behind a firewall keeps no other waiting, nor the end
+    # a node behind a firewall must delay neither the others nor the end
     daemon_threads = True
     block_on_close = False
 
     def handle_error(self, request: object, client_address: object) -> None:
         # a foreign client, or one that disconnected
-        log.info("a caller of the probe, %s", client_address, exc_info=True)
+        log.info("a client of the probe, %s", client_address, exc_info=True)

@@ -73,7 +73,7 @@ def _misfits(pool: Pool, partitions: Sequence[Partition], nodes: Sequence[Node])
         )
     if missing:
         return
-    # SLURM takes any of several
+    # SLURM uses any of several
     there = f"partition {pool.partition!r}"
     if not any(known[name].up for name in pool.partitions):
         yield "partition", f"{there} accepts no jobs now: `sinfo -s` shows which do"
@@ -192,6 +192,6 @@ def _constraint(text: str | None) -> Callable[[Sequence[str]], bool]:
 
 
 def described(node: Node) -> str:
-    """Return what kind of node it is: cores, memory, generic resources and features."""
+    """Return the kind of a node: cores, memory, generic resources and features."""
     parts = [f"{node.cpus} cores", f"{node.memory_mib} MiB", node.gres, " ".join(node.features)]
     return ", ".join(part for part in parts if part)

@@ -77,8 +77,8 @@ def make_log_folder(profile: Profile, store: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise PrerequisiteError(
-            f"the folder {folder} of the jobs' logs cannot be created ({problem.strerror}): set another one "
-            "as job_logs in the profile"
+            f"the folder {folder} of the jobs' logs cannot be created ({problem.strerror}): set "
+            "another folder as job_logs in the profile"
         ) from problem
 
 

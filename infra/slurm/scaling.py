@@ -11,7 +11,7 @@ from infra.pool import Pool, seconds_of
 
 #: Number of consecutive jobs without a worker after which the pool counts as unusable.
 MAX_FAILED_STARTS = 3
-#: Maximum pause after a job without a worker, seconds.
+#: Maximum pause after a job without a worker, in seconds.
 MAX_PAUSE_S = 300.0
 #: Seconds for which the driver's demand is valid; a driver that is busy elsewhere does not renew it.
 ASKED_LATELY_S = 120.0
@@ -32,9 +32,9 @@ class JobState:
     draining
         Whether its workers get no new items.
     idle_since
-        Time at which it became idle, seconds; not set while it is busy or pending.
+        Time at which it became idle, in seconds; None while it is busy or pending.
     ends_at
-        Time at which its limit is reached, seconds; None if unknown.
+        Time at which its limit is reached, in seconds; None if unknown.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Demand:
     Parameters
     ----------
     window_s
-        Length of the window, seconds.
+        Length of the window, in seconds.
     """
 
     def __init__(self, window_s: float) -> None:
@@ -137,7 +137,7 @@ class Demand:
         Parameters
         ----------
         in_flight
-            Number of items that the workers have; replaces a demand that is out of date.
+            Number of items that the workers have; replaces an outdated demand.
         """
         with self._lock:
             if now - self._asked_at > ASKED_LATELY_S:
@@ -160,7 +160,7 @@ class Starts:
     Parameters
     ----------
     pause_s
-        First pause, seconds; each further one is twice as long.
+        First pause, in seconds; each further one is twice as long.
     """
 
     def __init__(self, pause_s: float) -> None:
@@ -184,5 +184,5 @@ class Starts:
 
     @property
     def hopeless(self) -> bool:
-        """Whether enough failed in a row that more would as well."""
+        """Whether enough jobs have failed in a row that further ones would fail too."""
         return self._failed >= MAX_FAILED_STARTS

@@ -1,7 +1,8 @@
 """Semaphores of a job's processes, which remain in the node's memory after a ``kill -9``.
 
 Dask's nanny shares queues with its worker, and the worker has a lock for Blosc; their semaphores are named
-files. Python removes them when the process ends that made them. Once they are open, nothing needs the names.
+files. Python removes them when the process that created them ends. Once they are open, nothing needs the
+names.
 
 Incident: each worker killed with ``kill -9`` left its files in the node's ``/dev/shm``.
 """
@@ -19,11 +20,11 @@ _NAME = re.compile(r"/dev/shm/sem\.(mp-\S+)$", re.MULTILINE)
 
 
 def remove_names() -> None:
-    """Remove the names of the semaphores that this worker process has opened; it still can use them."""
+    """Remove the names of the semaphores that this worker process has opened; it can still use them."""
     let_workers_remove_names()
     names = set(_NAME.findall(Path("/proc/self/maps").read_text()))
-    # numcodecs makes it at the first frame; a process's own are mapped under other names. From 0.17 on, which
-    # needs Python 3.12, it is a lock of threads, without a name
+    # numcodecs creates it at the first frame; a process's own are mapped under other names. From 0.17 on,
+    # which needs Python 3.12, it is a thread lock without a name
     if (mutex := getattr(blosc, "get_mutex", None)) is not None and (
         own := mutex()._semlock.name
     ) is not None:
@@ -35,7 +36,7 @@ def remove_names() -> None:
 
 
 def let_workers_remove_names() -> None:
-    """Have Python remove only those names at this process's end that are still there."""
+    """Make Python remove, when this process ends, only the names that still exist."""
     remove = synchronize.SemLock._cleanup  # type: ignore[attr-defined]
 
     def remove_if_there(name: str) -> None:

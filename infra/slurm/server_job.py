@@ -40,7 +40,7 @@ def server_script(
 ) -> str:
     """Return the script with which sbatch starts a model server.
 
-    The job requests cores and memory in proportion to its GPUs, as the pool's jobs do, and their time limit.
+    The job requests cores and memory in proportion to its GPUs, and the time limit, of the pool's jobs.
 
     Parameters
     ----------
@@ -49,9 +49,7 @@ def server_script(
     command
         The server's command, without host and port.
     store, name, model
-        Store and name of the announcement, and the server's name of its model.
-    gpus
-        Number of GPUs.
+        Store and name of the announcement, and the model's name on the server. gpus Number of GPUs.
     pool
         Name of the pool; the first with GPUs by default.
 

@@ -13,7 +13,7 @@ class LastingWait:
     Parameters
     ----------
     keys
-        Keys of the pool that it concerns.
+        Keys of the pool that the reason concerns.
     remedy
         What to do, besides changing these keys.
     ours
@@ -26,8 +26,8 @@ class LastingWait:
 
 
 _LIMIT = "ask for less, or ask the site for another QOS or a higher limit (`sacctmgr show qos`)"
-#: By SLURM's reason codes (squeue's manual, "Job reason codes") and by the sentences that it writes in their
-#: place (``part_policy_valid_*`` in its source); the first that matches counts.
+#: By SLURM's reason codes (squeue's manual, "Job reason codes") and by the sentences that it writes instead
+#: (``part_policy_valid_*`` in its source); the first that matches counts.
 _LASTING = (
     (
         r"Account(NotAllowed)?$|InvalidAccount|.*\baccount not permitted",
@@ -39,7 +39,7 @@ _LASTING = (
     ),
     (
         r"QOSNotAllowed|InvalidQOS|QOS$|.*\bQOS not permitted",
-        LastingWait(("qos",), "name a QOS that the account has"),
+        LastingWait(("qos",), "name a QOS that the account may use"),
     ),
     (
         r"(QOS|Assoc)Max(Wall|.*WallDuration)|PartitionTimeLimit|TimeLimit$",
@@ -50,12 +50,15 @@ _LASTING = (
     (r"(QOS|Assoc)M(ax|in)(Cpu|CPU).*Per(Job|Node)|QOSMinCpu", LastingWait(("cores", "qos"), _LIMIT)),
     (r"(QOS|Assoc)M(ax|in).*PerJob|QOSUsageThreshold", LastingWait(("qos", "cores", "memory"), _LIMIT)),
     (
-        # not run minutes, which running jobs give back
+        # not run minutes, which are freed when jobs end
         r"(QOS|Assoc)Grp(?!.*RunM).*Minutes",
         LastingWait(("account", "qos"), "the account's budget is used up", ours=False),
     ),
     (r"PartitionNodeLimit", LastingWait(("partition",), "too few of its nodes are up", ours=False)),
-    (r"BadConstraints", LastingWait(("constraint", "gres", "directives"), "no node has all of it")),
+    (
+        r"BadConstraints",
+        LastingWait(("constraint", "gres", "directives"), "no node has everything requested"),
+    ),
     (r"Partition(Down|Inactive)", LastingWait(("partition",), "`sinfo -s` shows which are up", ours=False)),
     (r"DependencyNeverSatisfied", LastingWait(("directives",), "remove the dependency")),
     (
@@ -64,11 +67,11 @@ _LASTING = (
     ),
     (
         r"JobHeld|JobHoldMaxRequeue|.*requeued (held|in held state)",
-        LastingWait((), "it is held: `scontrol release` releases it", ours=False),
+        LastingWait((), "the job is held: `scontrol release` releases it", ours=False),
     ),
 )
 
-#: Ends when other jobs do, at a time, or when nodes are back.
+#: These end when other jobs end, at a certain time, or when nodes are back.
 _PASSING = re.compile(
     r"$|None$|Priority|Resources|Dependency$|BeginTime|Licenses|Reservation$|Cleaning|Prolog|JobArrayTaskLimit"
     r"|(QOS|Assoc)(Grp|Max)|QOSResourceLimit|ReqNodeNotAvail|Nodes? required for job|NodeDown|FrontEndDown"
@@ -99,7 +102,7 @@ def lasting_wait(reason: str) -> LastingWait | None:
 
 
 def is_unknown(reason: str) -> bool:
-    """Return whether a reason is neither known to last nor to pass: a person must read it.
+    """Return whether a reason is known neither to last nor to pass, so that a person must read it.
 
     Examples
     --------

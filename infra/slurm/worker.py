@@ -1,4 +1,4 @@
-"""The worker process of a job: ``python -m infra.slurm.worker ARGUMENTS``, those of ``dask worker``."""
+"""The worker process of a job: ``python -m infra.slurm.worker ARGUMENTS``, as for ``dask worker``."""
 
 from __future__ import annotations
 

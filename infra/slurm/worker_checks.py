@@ -1,8 +1,8 @@
-"""What a worker checks before it takes work, and what ``slvmeval doctor`` has a job check on a node.
+"""What a worker checks before it accepts work, and what ``slvmeval doctor`` checks on a node by a job.
 
-A worker imports this module and refuses work. The doctor sends the text of this file to the Python of a node,
-which may have no package of ours: so it uses the standard library alone, and :func:`report` tells all that it
-finds. Each check returns its problems as messages with the keys to change; none if all is well.
+A worker imports this module and refuses work if a check fails. The doctor sends the text of this file to the
+Python of a node, which may lack our packages, so the file uses only the standard library, and :func:`report`
+returns all findings. Each check returns its problems as messages with the keys to change, or nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-# set by the job script: the profile in messages, and where the job's folder for temporary files is created
+# set by the job script: the profile's name in messages, and the parent of the job's temporary folder
 PROFILE = "SLVMEVAL_WORKER_PROFILE"
 SCRATCH = "SLVMEVAL_SCRATCH"
 #: Seconds until a shared file system shows a new file.
@@ -64,16 +64,16 @@ class WorkerChecks:
         run_file
             A file below the store in which the driver has just written the scheduler's address.
         wait_s
-            Maximum time to wait for that file, and until it is writable, seconds.
+            Maximum time to wait for that file, and until it is writable, in seconds.
         """
         put = f"put the store on a file system that all nodes see at the same path (store in {self.profile})"
-        if not os.path.isdir(store):  # noqa: PTH112 # to pathlib a folder that may not be searched is an error
+        if not os.path.isdir(store):  # noqa: PTH112 # pathlib raises an error for a folder that may not be searched
             return [f"the store {store} is not visible here: {put}"]
         end = time.monotonic() + wait_s
         while _scheduler_in(run_file) != scheduler:
             if time.monotonic() >= end:
                 return [
-                    f"the folder {store} is not the driver's store but another one of that name: it has no "
+                    f"the folder {store} is not the driver's store but another one with that name: it has no "
                     f"{os.path.relpath(run_file, store)} of this run; {put}"
                 ]
             time.sleep(0.2)
@@ -82,7 +82,7 @@ class WorkerChecks:
                 with tempfile.TemporaryFile(dir=Path(run_file).parent):
                     return []
             except OSError as problem:
-                # a file system that fails over is read-only for a while
+                # during a failover a file system is read-only for a while
                 if time.monotonic() >= end:
                     why = problem.strerror
                     return [f"the store {store} cannot be written here ({why}): mount it for writing"]
@@ -94,7 +94,7 @@ class WorkerChecks:
         Parameters
         ----------
         wait_s
-            Maximum time to wait for the files, which the driver has just written, seconds.
+            Maximum time to wait for the files, which the driver has just written, in seconds.
         """
         end = time.monotonic() + wait_s
         while True:
@@ -155,7 +155,7 @@ class WorkerChecks:
         return problems
 
     def imports(self, modules: Iterable[str]) -> list[str]:
-        """Import modules that the work needs."""
+        """Check that modules that the work needs can be imported."""
         failed = []
         for name in modules:
             try:
@@ -204,14 +204,14 @@ class WorkerChecks:
         return problems
 
     def network(self, driver: tuple[str, int], secret: str, interface: str | None) -> list[str]:
-        """Call the driver, and have it call back at the address where a worker would listen.
+        """Connect to the driver, and let it connect back to the address where a worker would listen.
 
         A worker finds out by registering.
 
         Parameters
         ----------
         driver, secret
-            Where it listens, and what authenticates this node to it.
+            Where it listens, and the secret that authenticates this node.
         interface
             On which workers listen, or None.
         """
@@ -219,8 +219,9 @@ class WorkerChecks:
             calling = socket.create_connection(driver, _CALL_S)
         except OSError as problem:
             return [
-                f"cannot connect to the driver's machine ({problem}): name an interface that nodes reach as "
-                f"scheduler_interface in {self.profile}, or run builds on a machine that they reach"
+                f"cannot connect to the driver's machine ({problem}): name an interface that nodes "
+                f"can reach as scheduler_interface in {self.profile}, or run builds on a machine that "
+                "they can reach"
             ]
         with calling:
             try:
@@ -239,7 +240,7 @@ class WorkerChecks:
 
 
 def _called_back(calling: socket.socket, secret: str, address: str) -> str:
-    """Return what the driver says of calling an address of this node; the error if it does not answer."""
+    """Return the driver's report on connecting to this node's address; the error if it does not answer."""
     try:
         with socket.create_server((address, 0)) as listening, calling.makefile("rw") as lines:
             message = {"secret": secret, "address": list(listening.getsockname()[:2])}
@@ -274,7 +275,7 @@ def _why_not_private(folder: str) -> str | None:
     try:
         from infra.scratch import why_not_private
     except ImportError:
-        # a Python without our packages, which is a problem of its own
+        # a Python without our packages, which is reported separately
         return None
     return why_not_private(folder)
 
@@ -342,7 +343,7 @@ def gpu_name(device: str, listed: Sequence[tuple[str, str, str]], ordinal: int =
 
 
 def report(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do all checks of a job's workers, and those of what a build uses besides.
+    """Run all checks of a job's workers, and check everything else that a build uses.
 
     Parameters
     ----------
@@ -353,8 +354,8 @@ def report(request: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``node``, ``python``, ``gpus`` (names of the GPUs that answer), ``problems``, and ``gpu_problems``
-        apart, as models may be allowed to run without a GPU.
+        ``node``, ``python``, ``gpus`` (names of the GPUs that answer), ``problems``, and, separately,
+        ``gpu_problems``, because models may be allowed to run without a GPU.
     """
     checks = WorkerChecks(request["pool"], request["profile"])
     visible, listed = os.environ.get("CUDA_VISIBLE_DEVICES"), listed_gpus() if request["gpus"] else []

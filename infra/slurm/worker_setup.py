@@ -43,7 +43,7 @@ def dask_setup(worker: Worker) -> None:
     remove_names()
     resources = dict(worker.state.total_resources)
     _set_resources(worker, {})
-    report: dict[str, Any] = {**_where(), "problems": ["its self-check failed; see its log"]}
+    report: dict[str, Any] = {**_where(), "problems": ["the self-check failed; see the worker's log"]}
     worker.startup_information[REPORT] = lambda _: report
     report.update(look(str(worker.name), worker.scheduler.address))
     if report["problems"]:

@@ -1,8 +1,8 @@
 """Commands that installed packages add.
 
 A package adds one by an entry point in the group ``slvmeval.commands``. Its name is the command's or, in one
-of our groups, ``GROUP.COMMAND``, such as ``suite.prompts``; its value is ``module:register``, a function that
-adds the command to the :class:`typer.Typer` that it is given.
+of our groups, ``GROUP.COMMAND``, such as ``suite.prompts``; its value is ``module:register``, a function
+that takes a :class:`typer.Typer` and adds the command to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def register_added(groups: Mapping[str, typer.Typer]) -> None:
     Parameters
     ----------
     groups
-        The groups that may have further commands, by name; that of all commands has the name "".
+        The groups that may get more commands, by name; the top level is named "".
     """
     for name, point in added_points(GROUP, (), "command").items():
         group = name.rpartition(".")[0]

@@ -21,7 +21,7 @@ def total_cells(costs: Iterable[EstimatedCost]) -> tuple[str, ...]:
     cost, priced = total(costs)
     if cost.calls is None:
         return ("–",) * 5
-    return (*_counts(cost), f"{cost.usd:.2f}{'' if priced else ' and what has no price'}")
+    return (*_counts(cost), f"{cost.usd:.2f}{'' if priced else ' plus unpriced items'}")
 
 
 def print_prices(prices: Prices) -> None:

@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Only:
-    """The fields of a model that a command takes."""
+    """The fields of a model that a command accepts."""
 
     fields: tuple[str, ...]
 
@@ -40,7 +40,7 @@ class Only:
 
 @dataclass(frozen=True)
 class Without:
-    """The fields of a model that a command does not take."""
+    """The fields of a model that a command does not accept."""
 
     fields: tuple[str, ...]
 
@@ -55,7 +55,7 @@ class CommandGroup(typer.Typer):
         super().__init__(*arguments, **{"cls": CompactGroup, **settings})
 
     def command(self, *arguments: Any, **settings: Any) -> Callable[[C], C]:
-        """Return a decorator that registers a command with an option for each field of its models."""
+        """Return a decorator that registers a command, with an option for each field of its models."""
         register = super().command(*arguments, **{"cls": CompactCommand, **settings})
 
         def add(command: C) -> C:
@@ -66,7 +66,7 @@ class CommandGroup(typer.Typer):
 
 
 def with_options(command: Callable[..., R]) -> Callable[..., R]:
-    """Return a command for Typer with an option for each field of the models that the command takes."""
+    """Return a Typer command with an option for each field of the command's models."""
     hints = get_type_hints(command, include_extras=True)
     models: dict[str, tuple[type[Frozen], tuple[str, ...]]] = {}
     by_set: dict[str, tuple[str, str]] = {}
@@ -123,7 +123,7 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
         except UsageError as problem:
             raise USAGE_ERROR(str(problem)) from problem
 
-    del run.__wrapped__  # else Typer reads the original signature
+    del run.__wrapped__  # otherwise Typer reads the original signature
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.set_keys = tuple(by_set)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -140,7 +140,7 @@ def refuse(options: Frozen, why: str, *fields: str) -> None:
     Parameters
     ----------
     why
-        What the message says after their names, such as ``only with --gpu``.
+        What the message says after the options' names, such as ``only with --gpu``.
 
     Raises
     ------
@@ -156,13 +156,13 @@ def refuse(options: Frozen, why: str, *fields: str) -> None:
 
 
 def _of_variable(field: FieldInfo) -> str | None:
-    """Return the value that an environment variable gives a field."""
+    """Return a field's value from its environment variable."""
     variable = given(field).variable
     return os.environ.get(variable) if variable else None
 
 
 def _name(name: str, field: FieldInfo) -> str:
-    """Return how a user says a field: its option, ``--set KEY``, or the argument's word in the help."""
+    """Return how a user writes a field: its option, ``--set KEY``, or the argument's name in the help."""
     how = given(field)
     if how.by_set:
         return f"--set {_key(name, field)}"
@@ -177,7 +177,7 @@ def _is_set(models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]], name: st
 
 
 def _key(name: str, field: FieldInfo) -> str:
-    """Return what a field is called in ``KEY=VALUE``."""
+    """Return a field's name in ``KEY=VALUE``."""
     flags = given(field).flags
     return flags[0].removeprefix("--").replace("-", "_") if flags else name
 
@@ -189,7 +189,7 @@ def _many(field: FieldInfo) -> bool:
 def _set_field(
     by_set: Mapping[str, tuple[str, str]], models: Mapping[str, tuple[type[Frozen], tuple[str, ...]]]
 ) -> FieldInfo:
-    """Return the field of a command's rare settings, whose help names them all."""
+    """Return the field for a command's rare settings; its help lists them all."""
     texts = []
     for key, (name, field) in by_set.items():
         info = models[name][0].model_fields[field]
@@ -202,7 +202,7 @@ def _set_field(
 def _split(
     texts: list[str] | None, by_set: Mapping[str, tuple[str, str]]
 ) -> tuple[dict[tuple[str, str], list[str]], list[str]]:
-    """Return the values of fields that ``KEY=VALUE`` texts give, and the texts that name no such field."""
+    """Return the field values given by ``KEY=VALUE`` texts, and the texts that name no field."""
     settings: dict[tuple[str, str], list[str]] = {}
     others = []
     for text in texts or ():
@@ -217,7 +217,7 @@ def _split(
 
 
 def _fields(hint: Any) -> tuple[type[Frozen] | None, tuple[str, ...]]:
-    """Return a parameter's model and the fields that the command takes; None if it is not a model."""
+    """Return a parameter's model and the fields that the command accepts; None if it is not a model."""
     model, rules = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
     if not (isinstance(model, type) and issubclass(model, Frozen)):
         return None, ()
@@ -259,7 +259,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
         settings |= {
             "metavar": _metavar(field.annotation, how),
             "rich_help_panel": how.panel,
-            # the profile's variables are read with the profile
+            # the profile's variables are read together with the profile
             "envvar": None if _of_profile(how.variable) else how.variable,
             "show_envvar": False,
             "show_default": default is not True,
@@ -284,7 +284,7 @@ def _metavar(annotation: Any, how: Given) -> str | None:
 
 
 def _of_path(how: Given, annotation: Any) -> dict[str, Any]:
-    """Return what Typer checks of a path, which it leaves a text: an empty one is not the working folder."""
+    """Return Typer's checks of a path, which stays a string: empty must not mean the working folder."""
     if not how.path and Path not in (annotation, *get_args(annotation)):
         return {}
     checks = (
@@ -300,7 +300,7 @@ def _of_profile(variable: str) -> bool:
 def _flags(name: str, how: Given, default: object) -> tuple[str, ...]:
     plain = name.replace("_", "-")
     if default is True:
-        # a flag without a value: what is usual needs none
+        # a flag without a value: the usual case needs none
         return (f" /--no-{plain}",)
     return how.flags or (f"--{plain}",)
 
@@ -317,7 +317,7 @@ def _kind(annotation: Any, how: Given, many: bool, required: bool) -> Any:
 
 
 def _filled(model: type[Frozen], values: Mapping[str, Any]) -> Any:
-    """Return a model with the values that were given; paths that are texts are made absolute."""
+    """Return a model with the given values; paths held as strings are made absolute."""
     of_model = {name: value for name, value in values.items() if value is not None}
     for name, value in of_model.items():
         field = model.model_fields[name]

@@ -1,4 +1,4 @@
-"""What ``--help`` shows of a command: the usual options with their sentences, rare ones by name."""
+"""What ``--help`` shows for a command: the usual options with descriptions, rare ones by name only."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from flows.parameters import RARE
 _ALL = "slvmeval.help_all"
 _WIDTH = 80
 
-#: Typer's error of a wrong command line, which it does not export.
+#: Typer's error for a wrong command line, which it does not export.
 USAGE_ERROR: Any = typer.BadParameter.__base__
 
 
 class CompactCommand(TyperCommand):
     """A command whose rare options are only named by ``--help``; ``--help-all`` explains them as well.
 
-    A word with one dash that is neither a short option nor a long one with a dash too few is a name.
+    A word with one dash is a name, unless it is a short option or a long one missing a dash.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         for parameter in self.params:
             if isinstance(parameter, TyperArgument):
-                # the name says what it is
+                # the name is clear enough
                 parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
 
     def make_parser(self, ctx: Any) -> Any:
-        """Return the parser of the words: an id may begin with a dash, and a single value is given once."""
+        """Return the argument parser: an id may begin with a dash, and a single-valued option occurs once."""
         parser: Any = super().make_parser(ctx)
         for option in {*parser._long_opt.values(), *parser._short_opt.values()}:
             if option.action == "store":
@@ -76,7 +76,7 @@ class CompactCommand(TyperCommand):
         kept = [(one, one.hidden, one.rich_help_panel, one.help) for one in options]
         if not ctx.meta.get(_ALL):
             for option in options:
-                # one section, since each costs two lines; variables are explained by --help-all
+                # one section, since each takes two lines; variables are explained by --help-all
                 option.hidden = option.hidden or option in rare
                 option.rich_help_panel = None
                 option.help = (option.help or "").partition("  [env:")[0]
@@ -103,7 +103,7 @@ class CompactCommand(TyperCommand):
 
 
 def _setting(option: str, command: Any) -> str:
-    """Return how ``--set`` says what an unknown option says; empty if no setting has its name."""
+    """Return the ``--set`` equivalent of an unknown option; empty if no setting has its name."""
     if option == "--json":
         return "--format json"
     for name in (option.removeprefix("--no-"), option.removeprefix("--")):
@@ -122,7 +122,7 @@ class CompactGroup(TyperGroup):
 
 
 def _once(option: Any, value: Any, state: Any) -> None:
-    """Keep an option's value, as the parser does."""
+    """Store an option's value, as the parser does."""
     if option.dest in state.opts:
         raise typer.BadParameter("is given twice", param=option.obj)
     type(option).process(option, value, state)

@@ -1,4 +1,4 @@
-"""``slvmeval`` without a command: where one is, and what comes next."""
+"""``slvmeval`` without a command: show the current store and the next step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from storage_schemas.counts import count_text
 if TYPE_CHECKING:
     from storage_schemas.store import Store
 
-#: Where stores are in a folder that a user is likely to be in: a project's, and those of the documents.
+#: Usual places of a store: in a project, and as in the documentation.
 _USUAL = ("store", "slvmeval-store", "build/demo/store")
 
 
 def register(app: typer.Typer) -> None:
-    """Make it what the program does without a command."""
+    """Register the behaviour of the program without a command."""
     app.callback(invoke_without_command=True)(with_options(here))
 
 
@@ -47,10 +47,10 @@ def here(
 ) -> None:
     """Builds SLVMEval: long-video pairs with known damage, to measure the judges of generated video.
 
-    Start with `slvmeval doctor`, then `slvmeval demo`; with videos of your own:
+    Start with `slvmeval doctor`, then `slvmeval demo`; with your own videos:
     `slvmeval build --sources folder:VIDEOS --store STORE`.
 
-    Without a command: where one is, and what comes next.
+    Without a command, show the current store and the next step.
     """
     if context.invoked_subcommand is None:
         terminal.say(*where_one_is(Path.cwd(), options), "", "slvmeval --help lists all commands")
@@ -63,7 +63,7 @@ _OWN_VIDEOS = (
 
 
 def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[str]:
-    """Yield lines on the store that commands in a folder would use, its last build, and the next command."""
+    """Yield lines about the store that commands in a folder would use, its last build and the next step."""
     from storage_schemas.store import Store
 
     options, path = _store_of(folder, given or SiteParameters())
@@ -83,7 +83,7 @@ def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[
 
 
 def _store_of(folder: Path, site: SiteParameters) -> tuple[list[str], Path | None]:
-    """Return how commands name the store, and its folder; None if there is none yet."""
+    """Return the store as commands name it, and its folder; None if there is none yet."""
     if site.profile or site.store:
         path = terminal.store_folder(site)
         words = ["--profile", str(site.profile)] if site.profile else []

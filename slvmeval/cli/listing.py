@@ -1,4 +1,4 @@
-"""``slvmeval list``: what there is, of one kind; each room brings the kinds that it knows."""
+"""``slvmeval list``: list items of one kind; each group of commands registers its kinds."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from slvmeval.cli.declared import refuse
 class ListOptions(SiteParameters):
     """Options of `list`."""
 
-    kind: Annotated[str, Given(("kind",), "KIND")] = Field(description="Kind of things to list, see above.")
+    kind: Annotated[str, Given(("kind",), "KIND")] = Field(description="Kind of item to list, see above.")
     names: Annotated[tuple[str, ...], Given(("names",), "NAME")] = Field(
         default=(),
-        description="Only these; of an evaluator all its settings, of prompts an area.",
+        description="Only these; an evaluator is shown with all its settings, prompts are named by area.",
     )
     deep: bool = Field(
         default=False,
-        description="Of models, compare the files' checksums. Exit code 1: one is wrong, or one that you "
-        "named is missing.",
+        description="For models, compare the files' checksums. Exit code 1: a checksum is wrong, or a "
+        "model that you named is missing.",
     )
     again: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="With --deep, also read files unchanged since the last check."
@@ -34,7 +34,7 @@ class ListOptions(SiteParameters):
 
 
 def chosen(options: ListOptions, names: Iterable[str]) -> list[str]:
-    """Return the names that were given, or all of a kind.
+    """Return the given names, or all of a kind.
 
     Raises
     ------
@@ -60,15 +60,15 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(options: ListOptions) -> None:
-    """List what there is of a kind: evaluators, models, prompts, batches, schemas, served-models, suites,
+    """List the items of a kind: evaluators, models, prompts, batches, schemas, served-models, suites,
     meta-sets.
 
-    evaluators: what each sees and needs, whether it is paid, its settings. models: the weights that
-    operations need, and where they are. prompts: all that models get, and where a paper prints their wording.
-    batches: handed over, with answers not collected yet. schemas: of recipe, profile, and the stored tables.
-    served-models: those of the papers that run on a server. suites score generated videos; meta-sets are
-    other benchmarks that can be judged in place of a release; of uve:UVE it says what is in its
-    files, and what is left out and why (exit code 3).
+    evaluators: what each sees and needs, whether it costs money, its settings. models: the weights that
+    operations need, and where they are. prompts: all prompts sent to models, and where a paper prints their
+    wording. batches: submitted, with answers not collected yet. schemas: those of recipe, profile, and the
+    stored tables. served-models: those of the papers that run on a server. suites score generated videos;
+    meta-sets are other benchmarks that can be judged in place of a release; uve:UVE reports what its files
+    contain, and what is left out and why (exit code 3).
 
     Example: `slvmeval list evaluators vlm-video`
     """

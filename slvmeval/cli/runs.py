@@ -1,4 +1,4 @@
-"""What commands print and write about a run that has ended."""
+"""What commands print and write about a finished run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storage_schemas.source import DAMAGE_TEXTS
 
 
 def build_summary(result: BuildResult, gallery: Path | None = None) -> dict[str, Any]:
-    """Return what a build made and set aside as JSON-serialisable values."""
+    """Return what a build produced and set aside, as JSON-serialisable values."""
     release = result.release
     return {
         "release": release.name,
@@ -80,7 +80,7 @@ def finish(result: R, show: Callable[[R], None], run: RunSwitches) -> NoReturn:
 
 
 def whole_sources(rows: tuple[SetAsideRow, ...] | list[SetAsideRow]) -> list[SetAsideRow]:
-    """Return the rows that concern a whole source, not single clips or pairs of it."""
+    """Return the rows that concern a whole source rather than single clips or pairs."""
     return [row for row in rows if not row.aspect and row.stage != CLIPS_STAGE]
 
 

@@ -61,7 +61,7 @@ VotesOption = Annotated[
 
 
 class RunSwitches(Frozen):
-    """How a command handles a run, in addition to the run's parameters."""
+    """How a command runs and reports, besides the run's parameters."""
 
     dry_run: DryRun = False
     sample: Annotated[int | None, Given(by_set=True)] = Field(
@@ -91,7 +91,7 @@ class RunSwitches(Frozen):
 
 
 class DeskParameters(SiteParameters):
-    """The database of an annotation, and its store."""
+    """The annotation database, and its store."""
 
     database: Database = None
 
@@ -119,7 +119,7 @@ Part = str | Grid
 
 
 def say(*parts: Part) -> None:
-    """Print lines and tables; what a terminal would obey in them, as in names of files, is escaped."""
+    """Print lines and tables; control sequences, which file names may contain, are escaped."""
     for part in parts:
         _say.get()(part)
 
@@ -132,7 +132,7 @@ def _say_plainly(part: Part) -> None:
 
 
 def _say_markdown(part: Part) -> None:
-    """Print a part as Markdown: a line is a paragraph, in which commands stay code."""
+    """Print a part as Markdown: a line becomes a paragraph, with commands as code."""
     from storage_schemas.markdown import escape_but_code, escape_markdown, markdown_table
 
     if isinstance(part, str):
@@ -153,12 +153,12 @@ def _say_markdown(part: Part) -> None:
 #: How parts are printed; :func:`show` changes it.
 _say: ContextVar[Callable[[Part], None]] = ContextVar("say", default=_say_plainly)
 
-#: Lines of a list that are printed; the others are counted.
+#: Maximum number of lines of a list to print; the others are counted.
 MAX_LISTED = 10
 
 
 def say_first(lines: Sequence[str], see: str = "") -> None:
-    """Print the first lines of a list and the number of the others; `see` tells how to show all."""
+    """Print the first lines of a list and the number of the others; `see` says how to show all."""
     say(*first_lines(lines, MAX_LISTED, see))
 
 
@@ -179,7 +179,7 @@ def teller(quiet: bool) -> Callable[[str], None]:
 
 @contextmanager
 def long_work(what: str, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Yield a function that prints a line of progress; silence is broken by what was last said."""
+    """Yield a function that prints a line of progress; after a long silence the last line is repeated."""
     from infra.progress import SilenceBreaker
 
     if quiet:
@@ -201,7 +201,7 @@ def print_json(value: Any) -> None:
 
 
 def show(form: Format, value: Any, *parts: Part | Callable[[], object]) -> None:
-    """Print a result: one JSON value for programs, else tables, lines, and what functions say."""
+    """Print a result: one JSON value for programs, else tables, lines, and the output of functions."""
     if form == "json":
         print_json(value)
         return
@@ -247,7 +247,7 @@ def _shown(text: str) -> str:
 
 @contextmanager
 def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str], None]]:
-    """Yield a callback for (steps done, total steps, note): a progress bar, or now and then a line."""
+    """Yield a callback for (steps done, total steps, note): a progress bar, or occasional lines."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -294,7 +294,7 @@ def step_bar(what: str, quiet: bool = False) -> Iterator[Callable[[int, int, str
 
 
 def dollars(usd: float | None, estimated: int = 0) -> str:
-    """Return dollars for a table; those that are in part an estimate after ``~``.
+    """Return dollars for a table; amounts that are partly estimated begin with ``~``.
 
     Examples
     --------
@@ -316,7 +316,7 @@ def settings(
     model_folders: Sequence[Path] | None = None,
     **others: Any,
 ) -> Profile:
-    """Return the site's settings: command line over environment over file over default."""
+    """Return the site's settings; command line overrides environment, file and default, in this order."""
     from infra.profile import load_profile
 
     given = {
@@ -346,7 +346,7 @@ def open_store(options: SiteParameters) -> Store:
 
 
 def store_folder(options: SiteParameters) -> Path:
-    """Return the folder of the store that the settings name, or ``store`` in it, as in a project's folder."""
+    """Return the folder of the store that the settings name, or its subfolder ``store``, as in a project."""
     root = Path(options.site().store)
     below = root / "store"
     return below if not (root / "store.json").exists() and (below / "store.json").is_file() else root

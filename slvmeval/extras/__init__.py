@@ -1,1 +1,1 @@
-"""Commands and pages of what plugs in: a folder for each."""
+"""Commands and pages of optional suites, one folder each."""

@@ -1,7 +1,7 @@
 """The conformance tests for authors of aspects and evaluators; each reports every violation.
 
 ``check_aspect(ASPECT)`` is defined here, ``check_evaluator(evaluator)`` in its own module. `stand_in_setup`
-gives evaluators that ask a model a server.
+provides a server for evaluators that ask a model.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
     if aspect.category not in ("quality", "consistency"):
         yield f"category {aspect.category!r} is neither quality nor consistency"
     if not aspect.needs:
-        yield "needs is empty: describe what a caption must name, or that it names nothing"
+        yield "needs is empty: describe what a caption must name, or state that it need not name anything"
     if aspect.least_clips < 1:
         yield f"least_clips is {aspect.least_clips}, it must be at least 1"
     if not aspect.operations:
@@ -134,12 +134,12 @@ def _aspect_breaches(aspect: Aspect, analysis: CaptionAnalysis, frames: int) -> 
         if not isinstance(aspect.takes(value, span), bool):
             yield f"takes does not return a bool for the {what} analysis"
     if not aspect.takes(analysis, span):
-        yield "takes refuses the given analysis: pass analysis=… with one that it accepts"
+        yield "takes refuses the given analysis: pass analysis=… with an analysis that it accepts"
 
 
 def _control_breaches(control: Control) -> Iterator[str]:
     if not control.needs or not control.reason:
-        yield "control: needs or reason is empty: say which clips it takes, and why no side is better"
+        yield "control: needs or reason is empty: state which clips it takes, and why neither side is better"
     fields = control.operation.parameters_type.model_fields
     for name in control.copies:
         if name not in fields:
@@ -189,7 +189,7 @@ def _operation_breaches(operation: Operation[Any]) -> Iterator[str]:
 
 
 def _scale_breaches(operation: Operation[Any]) -> Iterator[str]:
-    """Check that every number has parameters whose number is near, and that marks are on the scale."""
+    """Check that every number maps to parameters of nearly that number, and that marks are on the scale."""
     if operation.scale is None:
         return
     scale = operation.scale
@@ -207,7 +207,7 @@ def _scale_breaches(operation: Operation[Any]) -> Iterator[str]:
 
 
 class _RecordingModels(Models):
-    """Passes models through and records the requested names."""
+    """Passes models through, recording the requested names."""
 
     def __init__(self, models: Models) -> None:
         self.models, self.names = models, set[str]()
@@ -359,7 +359,7 @@ def _arrangement_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan], c
         yield "a clip that was not drawn is missing"
     rest = [index for index in arrangement.order if index not in arrangement.drawn]
     if rest != sorted(rest):
-        yield "clips that were not drawn change their order"
+        yield "clips that were not drawn change order"
 
 
 def _trim_breaches(arrangement: Arrangement, spans: Sequence[ClipSpan]) -> Iterator[str]:

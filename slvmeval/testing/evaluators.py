@@ -94,8 +94,8 @@ def check_evaluator(
     frames
         Length of the longer video; fewer frames are faster.
     others
-        The same evaluator, each with another setting that answers may depend on. They need keys of their own:
-        else the answers of one would be taken for those of the other.
+        The same evaluator, each with another setting that answers may depend on. They must have different
+        keys, or the answers of one would be used for another.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def hardware_problems(work: Any) -> Iterator[str]:
     if work.hardware not in HARDWARE:
         yield f"hardware {work.hardware!r} is neither cpu nor gpu"
     if getattr(work, "pool", "") in ("cpu", "h100"):
-        yield f"pool = {work.pool!r} has no effect: say what it needs, hardware = 'cpu' or 'gpu'"
+        yield f"pool = {work.pool!r} has no effect: declare what it needs, hardware = 'cpu' or 'gpu'"
 
 
 def _own_breaches(evaluator: Evaluator) -> Iterator[str]:
@@ -213,7 +213,10 @@ def _judge_breaches(judge: PairwiseJudge, repeatable: bool, frames: int) -> Iter
             return judge.compare(_PROMPT, first, second, _ASPECTS[0]).choice
 
         if [ask(0), ask(1)] != choices:
-            yield "its answer differs the second time: call check_evaluator(…, repeatable=False) if it may"
+            yield (
+                "its answer differs the second time: call check_evaluator(…, repeatable=False) if "
+                "that is intended"
+            )
         yield from _thread_breaches(judge, ask, choices)
     yield from _estimate_breaches(judge, videos)
     good = DrawnVideo(frames)
@@ -225,13 +228,13 @@ def _key_breaches(evaluator: Evaluator, others: Sequence[Evaluator], frames: int
     for number, other in enumerate(others, 1):
         if settings_digest(other) == key and _answers(other, frames) != answers:
             yield (
-                f"number {number} of `others` answers differently, but has the same settings(): add to them "
-                "what its answers depend on"
+                f"number {number} of `others` answers differently, but has the same settings(): add "
+                "everything that its answers depend on"
             )
 
 
 def _answers(evaluator: Evaluator, frames: int) -> list[object]:
-    """Return what an evaluator answers about videos of different length and light."""
+    """Return an evaluator's answers about videos of different length and brightness."""
     videos = [DrawnVideo(count, light) for count, light in ((frames, 0), (frames * 2 // 3, 30), (frames, 60))]
     if isinstance(evaluator, PointwiseScorer):
         return [evaluator.score(_PROMPT, video, text).value for video in videos for text in _ASPECTS]
@@ -245,7 +248,7 @@ def _answer_or_problem(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except NotJudged as problem:
-        return f"it has no answer for an ordinary video: {problem}"
+        return f"it gives no answer for an ordinary video: {problem}"
     except Exception as problem:  # noqa: BLE001 - any exception is a breach
         hint = ": frames are read-only, copy them" if "read-only" in str(problem) else ""
         return f"it raises {type(problem).__name__} for an ordinary video: {problem}{hint}"

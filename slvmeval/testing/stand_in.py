@@ -1,4 +1,4 @@
-"""A server for tests of evaluators that ask a model: it answers validly, and knows nothing."""
+"""A server for tests of evaluators that ask a model: its answers are valid but meaningless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server for one person on this machine: on loopback, under a secret address, until it is stopped."""
+"""A server for one person on this machine: on loopback, at a secret address, until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 
 
 def new_secret() -> str:
-    """Return a secret that begins all addresses of one start, so that no other user can read or write."""
+    """Return a secret prefix for all addresses of one start, so that no other user can read or write."""
     return secrets.token_urlsafe(24)
 
 
@@ -40,7 +40,7 @@ class LocalPages:
     Parameters
     ----------
     package
-        Its name; it has the folders ``templates``, with one called ``problem``, and ``assets``.
+        Its name; it contains the folders ``assets`` and ``templates``, with a template ``problem``.
     """
 
     def __init__(self, package: str) -> None:
@@ -48,7 +48,7 @@ class LocalPages:
         self._templates = page_templates(package)
 
     def page(self, name: str, status: int = 200, **data: Any) -> Response:
-        """Return a template, filled."""
+        """Return a rendered template."""
         return HTMLResponse(self._templates.get_template(f"{name}.html.j2").render(data), status)
 
     def asset(self, name: str) -> bytes:
@@ -56,7 +56,7 @@ class LocalPages:
         return files(self._package).joinpath("assets", name).read_bytes()
 
     def on_http(self, request: Request, problem: Exception) -> Response:
-        """Answer an error with a page that says what is wrong."""
+        """Respond to an error with a page that says what is wrong."""
         assert isinstance(problem, HTTPException)
         return self.page("problem", problem.status_code, message=str(problem.detail))
 
@@ -81,7 +81,7 @@ class LocalServer:
             log_level="warning",
             timeout_graceful_shutdown=5,
         )
-        # it is told to end by Ctrl-C
+        # it is stopped by Ctrl-C
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[self.socket])
 
@@ -93,8 +93,8 @@ def prepare_server(make_app: Callable[[Serving], FastAPI], secret: str, port: in
     Parameters
     ----------
     make_app
-        Makes the application; of what it is given only host and port are used: requests under other names are
-        rejected.
+        Creates the application; only the host and port of its argument are used: requests under other names
+        are rejected.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def prepare_server(make_app: Callable[[Serving], FastAPI], secret: str, port: in
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((HOST, port))
-            # a browser that connects early waits
+            # a browser that connects early has to wait
             opened.listen(64)
         except OSError as problem:
             raise PrerequisiteError(

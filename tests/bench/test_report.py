@@ -68,7 +68,7 @@ def test_without_an_ffmpeg_command_one_sentence_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["--out", str(tmp_path / "out")]) == 1
-    missing = "no ffmpeg command, against which the figures are measured: install ffmpeg\n"
+    missing = "no ffmpeg command, which the figures are compared with: install ffmpeg\n"
     assert capsys.readouterr().err == missing
     assert not (tmp_path / "out").exists()
 

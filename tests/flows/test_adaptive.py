@@ -146,7 +146,7 @@ def test_adaptive_run_asks_all_repeats_of_a_pair_and_nothing_twice(store: Path, 
 
 
 def test_release_without_severities_says_how_to_build_them(store: Path, seeing: Path) -> None:
-    with pytest.raises(UserInputError, match=r"release plain, version 1 has one severity.*\[severity\]"):
+    with pytest.raises(UserInputError, match=r"release plain, version 1 has only one severity.*\[severity\]"):
         evaluate_inline(asked(store, "seeing", release="plain"))
     assert not requests(seeing)
 

@@ -104,7 +104,7 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
     assert {pair.pair_id for pair in first.pairs()} < {pair.pair_id for pair in release.pairs()}
     # judged by two that need no model
     judged = run(server, "evaluate-slvmeval", "--set", 'evaluators=["duration","coin"]')
-    says = "12 of 12 requests on 6 pairs are answered, 12 made now."
+    says = "12 of 12 requests on 6 pairs are answered, 12 made in this run."
     assert (judged["state"]["type"], judged["state"]["message"]) == ("COMPLETED", says)
     assert judged["name"] == "main · 6 pairs · duration, coin"
     shown = server.artifacts(judged["id"])
@@ -151,7 +151,10 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -
     words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
     scored = run(server, "suite-slvmeval", *words)
     # nothing of the film rests, which flickering is measured on
-    says = "1 of 2 scores of 1 videos are there, 2 made now; 1 without a score; 1 left out of the files."
+    says = (
+        "1 of 2 scores of 1 videos are stored, 2 made in this run; 1 without a score; 1 left "
+        "out of the files."
+    )
     assert (scored["state"]["type"], scored["state"]["message"]) == ("COMPLETED", says)
     assert scored["name"] == "locot2v-bench · 1 videos · 2 dimensions"
     assert sorted(scored["tags"]) == ["site:lab", "suite:locot2v-bench"]
@@ -205,7 +208,7 @@ def test_deploying_again_changes_what_is_given_and_nothing_else(server: PrefectS
     assert kept["schedule"] == schedule["schedule"]
     assert not kept["active"]
     named = server.ask("/automations/filter", {})
-    assert [result["name"] for result in named] == ["slvmeval: a run that is silent has crashed"]
+    assert [result["name"] for result in named] == ["slvmeval: a silent run has crashed"]
     server.slvmeval_here(*words, "--cron", "0 2 * * *", "--set", "timezone=UTC", "--release", "main")
 
 

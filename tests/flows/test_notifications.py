@@ -94,7 +94,7 @@ def test_what_cannot_be_told_is_reported(client: SyncPrefectClient) -> None:
     for where, message in (
         ("ftp://host/hook", "begins with https://"),
         ("slack", "give the https:// address of a webhook, or TYPE/NAME"),
-        ("sendgrid-email/lab", "the server has no block 'lab' of the type 'sendgrid-email'"),
+        ("sendgrid-email/lab", "no block 'lab' of type 'sendgrid-email' on the server"),
     ):
         with pytest.raises(UserInputError, match=message):
             notify(client, where)

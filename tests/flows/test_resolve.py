@@ -75,7 +75,10 @@ def test_form_goes_over_the_profile(site: str) -> None:
         ({"sources": ["vrip:/v"], "store": "/s"}, "Did you mean 'vript:/v'?"),
         ({"sources": ["/v"], "store": "/s", "recipe": "cpu-aprox"}, "Did you mean 'cpu-approx'?"),
         ({"sources": ["/v"], "store": "/s", "changes": ["x=1"]}, "the recipe has no 'x'"),
-        ({"sources": ["/v"], "store": "/s", "release": "../up"}, "a release's name has at most 64 letters"),
+        (
+            {"sources": ["/v"], "store": "/s", "release": "../up"},
+            "a release's name must have at most 64 letters",
+        ),
         ({"sources": ["/v"], "store": "/s", "workers": -1}, "must be at least 1"),
     ],
 )

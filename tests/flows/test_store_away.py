@@ -88,14 +88,14 @@ def test_a_store_that_is_read_only_or_gone_at_each_stage(
     assert contents(result) == contents(build_inline(two_aspects))
     said = [record.message for record in caplog.records if record.name == store_wait.__name__]
     assert len(said) >= 4
-    assert ["is away" in message for message in said] == [True, False] * (len(said) // 2)
+    assert ["is unavailable" in message for message in said] == [True, False] * (len(said) // 2)
 
 
 def test_a_store_that_stays_away_ends_the_build_with_what_to_do(
     two_aspects: BuildOptions, disk: Path
 ) -> None:
     executor = AwayDuring((partial(remount, disk, "ro"), lambda: None))
-    with pytest.raises(StoreError, match=r"was away for 0 s .Read-only file system.*store_wait_s"):
+    with pytest.raises(StoreError, match=r"was unavailable for 0 s .Read-only file system.*store_wait_s"):
         built(changed(two_aspects, store=str(disk / "store"), store_wait_s=0.1), lambda: executor)
     assert executor.count == 1
 

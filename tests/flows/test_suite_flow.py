@@ -33,7 +33,7 @@ def test_the_flow_scores_the_same_and_shows_it(
     more = {"PYTHONPATH": f"{scored.code.parent}{os.pathsep}{ROOT}", "WEIGHTS": "there"}
     flow = start_on_server("suite", given, tmp_path, PREFECT_API_URL=shared_server.api, **more)
     recorded, result = recorded_and_result(flow)
-    says = "168 of 168 scores of 4 videos are there, 168 made now."
+    says = "168 of 168 scores of 4 videos are stored, 168 made in this run."
     assert (recorded["states"], recorded["messages"]) == (["Completed"], [says])
     assert recorded["names"] == ["planted · 4 videos · 4 dimensions"]
     assert recorded["tags"] == ["site:default", "suite:planted"]

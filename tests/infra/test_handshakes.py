@@ -94,5 +94,5 @@ def test_a_repeated_error_is_logged_once_a_minute_with_its_number(monkeypatch: p
     assert said("failed with %s", "b") is None
     assert said("failed with %s", "c", level=logging.INFO) == "failed with c"
     now[0] += handshakes.REPEAT_S
-    assert said("callback 9", error=full) == "callback 9 (5 more like it in the last 60 s)"
+    assert said("callback 9", error=full) == "callback 9 (5 more like this in the last 60 s)"
     assert said("callback 9", error=full) is None

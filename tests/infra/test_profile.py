@@ -61,7 +61,7 @@ NO_FIT: list[tuple[str, dict[str, str], dict[str, object], tuple[str, ...]]] = [
         f'{MODEL_SERVER}"h:1"',
         {},
         {},
-        ("model_servers.a.url: an address begins with http:// or https://, or is 'offline' (got 'h:1')",),
+        ("model_servers.a.url: an address must begin with http:// or https://, or be 'offline' (got 'h:1')",),
     ),
     (
         f'{MODEL_SERVER}{{ url = "http://h", modell = "m" }}',

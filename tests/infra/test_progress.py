@@ -134,9 +134,9 @@ def test_pools_are_kept_while_it_runs_and_logged_where_jobs_changed(
         for wanted in (9, 8, 7):
             progress.note_pools({"cpu": POOL | {"wanted": wanted}})
         assert progress.state("running")["pools"]["cpu"]["wanted"] == 7
-        assert caplog.messages == ["pool cpu: 1 jobs run, 2 wait (Priority)"]
+        assert caplog.messages == ["pool cpu: 1 jobs running, 2 waiting (Priority)"]
         progress.note_pools({"cpu": POOL | {"jobs": 3, "pending": 0, "reason": ""}})
-        assert caplog.messages[1:] == ["pool cpu: 3 jobs run, 0 wait"]
+        assert caplog.messages[1:] == ["pool cpu: 3 jobs running, 0 waiting"]
     (run,) = read_runs(tmp_path)
     assert run["pools"] == {}
 

@@ -120,7 +120,7 @@ def test_own_links_are_followed_and_circles_end(tmp_path: Path) -> None:
     (tmp_path / "a").chmod(0o777)
     assert unsafe_folder(str(tmp_path / "link")) == f"{tmp_path}/a can be written by other users"
     (tmp_path / "circle").symlink_to("circle")
-    assert unsafe_folder(str(tmp_path / "circle")) == f"{tmp_path}/circle leads in a circle"
+    assert unsafe_folder(str(tmp_path / "circle")) == f"{tmp_path}/circle is a circular link"
 
 
 @needs_root

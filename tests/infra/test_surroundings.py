@@ -95,5 +95,5 @@ def test_too_little_address_space_is_reported(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_system_that_shows_no_processes_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(surroundings, "PROCESSES", tmp_path)
-    with pytest.raises(PrerequisiteError, match=rf"there is no {tmp_path}, in which libraries look up"):
+    with pytest.raises(PrerequisiteError, match=rf"there is no {tmp_path}, where libraries look up"):
         surroundings.prepare_surroundings()

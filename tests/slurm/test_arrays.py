@@ -76,4 +76,4 @@ def test_an_array_that_is_refused_is_submitted_one_by_one(
     with caplog.at_level(logging.INFO), driver(store, {"cpu": pool(maximum=5)}, "refused") as flow:
         flow.wait_for_room("cpu", 5, 5)
         assert all("_" not in job.id for job in commands.jobs(flow.names))
-    assert "SLURM rejects 5 jobs at once" in caplog.text
+    assert "SLURM rejects 5 jobs submitted at once" in caplog.text

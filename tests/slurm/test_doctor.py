@@ -213,7 +213,7 @@ def test_nodes_that_take_no_jobs_are_not_called_good(
     verdict, words = result["node of cpu"]
     assert verdict == "?"
     # in one line, or in one for each kind of node
-    assert all("takes jobs now (" in one and "): none was checked" in one for one in words.splitlines())
+    assert all("accepts jobs now (" in one and "): none was checked" in one for one in words.splitlines())
     assert all(f"{node} drained" in words for node in ("c1", "c2"))
     assert "reaches this machine" in result["node of h100"][1]
 
@@ -232,7 +232,7 @@ def test_a_busy_cluster_is_not_called_good_and_the_job_is_taken_away(
     slurm.wait(lambda: {int(job["id"]) for job in slurm.squeue()} == set(busy))
     # the last line for people
     assert main(["doctor", "--profile", str(profile), "--store", str(store), "--set", "probe_nodes=0"]) == 3
-    assert "nothing wrong was found, but 1 thing could not be checked" in capsys.readouterr().out
+    assert "no problems were found, but 1 item could not be checked" in capsys.readouterr().out
 
 
 def test_each_kind_of_node_is_probed_with_what_the_pool_asks_for(

@@ -198,10 +198,10 @@ def test_the_store_is_read_only_for_a_while_then_the_flow_is_killed(
         building.wait(lambda: remounted("ro"))
         read_only = building.committed()
         # a worker needs the store, and is back before the flow is killed, however busy the machine
-        building.wait(lambda: said("is away"))
+        building.wait(lambda: said("is unavailable"))
         time.sleep(10)
         assert remounted("rw")
-        building.wait(lambda: said("is back after"))
+        building.wait(lambda: said("is available again after"))
         before = ended_and_started_again(building, signal.SIGKILL)
         assert read_only.items() <= before.items()
         check(building, undisturbed, before)

@@ -79,7 +79,7 @@ def test_a_job_answers_what_waits_and_ends(
     slurm.wait(lambda: slurm.job(job)["JobState"] == "COMPLETED", 60)
     assert ids_answered(folder, "one") == ["a", "b"]
     assert slurm.job(job)["Partition"] == "h100"
-    assert "1 batches answered, none waits" in server_log(site, store, NAME, job).read_text()
+    assert "1 batches answered, none waiting" in server_log(site, store, NAME, job).read_text()
 
 
 def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> None:

@@ -75,7 +75,7 @@ def test_a_name_that_no_package_can_have_is_refused(name: str, tmp_path: Path) -
 
 
 def test_a_new_package_overwrites_nothing_and_hides_no_module(tmp_path: Path) -> None:
-    for name, what in (("duration", "an evaluator duration"), ("numpy", "a Python module numpy")):
+    for name, what in (("duration", "evaluator duration"), ("numpy", "a Python module numpy")):
         with pytest.raises(UserInputError, match=f"{what} already"):
             write_package(name, Shape.scorer, tmp_path / "package")
     (tmp_path / "file").write_text("mine")

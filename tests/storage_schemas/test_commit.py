@@ -139,7 +139,7 @@ def test_only_what_dead_processes_left_is_cleared(store: Store) -> None:
     assert store.clear_abandoned() == 1
     assert sorted(path.name[-1] for path in store.staging.iterdir()) == ["b", "c"]
     (store.staging / "my-notes").mkdir()
-    with pytest.raises(StoreError, match="my-notes was not made by slvmeval"):
+    with pytest.raises(StoreError, match="my-notes was not created by slvmeval"):
         store.clear_abandoned()
 
 

@@ -152,11 +152,11 @@ def test_frames_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         FrameWriter(tmp_path / "a.zarr", 32, 18, COLOR)
     writer = FrameWriter(tmp_path / "b.zarr", 32, 16, COLOR, expected=2)
     for wrong in (PICTURES[0][:1], PICTURES[0].astype(np.uint16), PICTURES[0][:, :16]):
-        with pytest.raises(ValueError, match="does not fit"):
+        with pytest.raises(ValueError, match="does not match"):
             writer.append(wrong, 0.0)
     for number in range(3):
         writer.append(PICTURES[number], float(number))
-    with pytest.raises(ValueError, match="announced"):
+    with pytest.raises(ValueError, match="more frames than the expected"):
         writer.finish()
     with pytest.raises(ValueError, match="at least one"):
         written(tmp_path / "c.zarr", 0)

@@ -53,7 +53,7 @@ def test_the_kind_of_gpu_is_named_like_the_pool_unless_it_is_given() -> None:
     ("lines", "message"),
     [
         ('[placement]\ncolor = "a10"', "placement of color: no pool 'a10'; did you mean a100"),
-        ('[pools."a b"]', "a pool's name has at most 64"),
+        ('[pools."a b"]', "a pool's name must have at most 64"),
     ],
 )
 def test_what_a_profile_may_not_say(lines: str, message: str, tmp_path: Path) -> None:

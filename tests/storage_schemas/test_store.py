@@ -54,7 +54,7 @@ def test_a_store_is_made_where_nothing_but_hidden_files_is(tmp_path: Path) -> No
     other = tmp_path / "other"
     other.mkdir()
     (other / "holiday.jpg").write_text("")
-    with pytest.raises(StoreError, match=r"not empty \(it holds 'holiday.jpg'\)"):
+    with pytest.raises(StoreError, match=r"a store nor empty \(it contains 'holiday.jpg'\)"):
         Store.create(other)
     assert [path.name for path in other.iterdir()] == ["holiday.jpg"]
     with pytest.raises(StoreError, match="is a file"):

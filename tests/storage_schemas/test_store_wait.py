@@ -43,8 +43,8 @@ def test_a_read_only_store_is_waited_for(small_disk: Path, caplog: pytest.LogCap
     waiting(small_disk).until_done(lambda: write_atomic(small_disk / "x", b"1"))
     assert (small_disk / "x").read_bytes() == b"1"
     begun, ended = [record.message for record in caplog.records]
-    assert "is away (Read-only file system): waiting up to 20 s" in begun
-    assert "is back after" in ended
+    assert "is unavailable (Read-only file system): waiting up to 20 s" in begun
+    assert "is available again after" in ended
 
 
 def test_a_store_that_stays_away_is_an_error_that_says_what_to_do(small_disk: Path) -> None:

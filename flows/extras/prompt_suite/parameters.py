@@ -23,7 +23,8 @@ class PromptsParameters(FlowParameters):
 
     videos: Annotated[str | None, Given(("videos",), "VIDEOS", path=True, required=True)] = Field(
         default=None,
-        description="A folder, or a .csv or .jsonl file with file, and maybe prompt_id and theme.",
+        description="A folder, or a .csv or .jsonl file with the column file, and optionally prompt_id "
+        "and theme.",
     )
     out: Annotated[str | None, Given(metavar="DIR", path=True, required=True)] = Field(
         default=None,

@@ -53,8 +53,8 @@ class ServeOptions(terminal.DeskParameters):
     private_audience: PrivateAudience = False
     platform: Annotated[tuple[str, ...], Given(metavar="prolific|mturk|prolific-unsigned")] = Field(
         default=(),
-        description="Also admit workers of this platform: with Prolific's signed token, or with ids that "
-        "nobody signs.",
+        description="Also admit workers of this platform: with Prolific's signed token, or with unsigned "
+        "ids.",
     )
     texts: Annotated[exchange.TextsOption, Given(panel=RARE)] = None
     processes: Annotated[int, Given(by_set=True)] = Field(

@@ -1,4 +1,4 @@
-"""``slvmeval annotate backup``: the annotation database as one file, and back."""
+"""``slvmeval annotate backup``: save the annotation database as one file, and restore it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class BackupOptions(terminal.DeskParameters):
 def backup(
     options: BackupOptions,
 ) -> None:
-    """Write the annotation database into a new file, while the server may continue working.
+    """Write the annotation database into a new file, even while the server runs.
 
-    The file is the same for SQLite and PostgreSQL. It holds everything about workers that the database holds,
-    and not the installation's key: keep a copy of STORE/annotation/key elsewhere.
+    The file is the same for SQLite and PostgreSQL. It contains everything that the database stores about
+    workers, but not the installation's key: keep a copy of STORE/annotation/key elsewhere.
 
-    With --restore it is read into an empty database, of SQLite or PostgreSQL, with the key of that time.
+    --restore reads it into an empty SQLite or PostgreSQL database, using the key of that time.
     Workers who were erased since the backup was made are erased again. Publish the campaigns again afterwards
     if the store's videos are gone.
 

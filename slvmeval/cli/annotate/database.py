@@ -20,7 +20,7 @@ def opened_desk(options: terminal.DeskParameters) -> Iterator[tuple[Store, Desk]
     from tasks.annotation.installation import database_url, installation_key
 
     opened = terminal.open_store(options)
-    # the key first: it refuses if a database exists without its key
+    # the key first: this fails if a database exists without its key
     key = installation_key(opened.root)
     desk = Desk.open(database_url(opened.root, options.database), key)
     try:
@@ -30,7 +30,7 @@ def opened_desk(options: terminal.DeskParameters) -> Iterator[tuple[Store, Desk]
 
 
 def pairs_campaign(desk: Desk, campaign: str | None, instead: str) -> str:
-    """Return the name of the given campaign of pairs, or of the only campaign.
+    """Return the name of the given pair campaign, or of the only campaign.
 
     Raises
     ------

@@ -54,7 +54,7 @@ class ExportOptions(terminal.DeskParameters):
     """Options of `export`."""
 
     out: Annotated[Path, Given(metavar="FILE")] = Field(
-        default=Path("tasks.csv"), description="A new file, FILE.csv or FILE.jsonl."
+        default=Path("tasks.csv"), description="New file: FILE.csv or FILE.jsonl."
     )
     campaign: CampaignArgument = None
     links: Annotated[Literal["token", "worker", "none"], Given(metavar="token|worker|none")] = Field(
@@ -153,8 +153,8 @@ def import_(
 ) -> None:
     """Import another platform's answers as votes; workers' ids are hashed.
 
-    Unusable rows are left out and listed by file and line in a report; correct them and import the same files
-    again: known votes are not counted twice. Exit code 3 if rows were left out.
+    Unusable rows are left out and listed by file and line in a report. Correct them and import the same
+    files again: no vote is counted twice. Exit code 3 if rows were left out.
 
     Example: `slvmeval annotate import answers.csv --campaign demo-1 --mapping platform.toml --store STORE`
     """
@@ -164,7 +164,7 @@ def import_(
 
     columns = load_mapping(options.mapping)
     with opened_desk(options) as (opened, desk):
-        instead = "a file of ratings goes straight into `slvmeval suite alignment --ratings FILE`"
+        instead = "pass a file of ratings directly to `slvmeval suite alignment --ratings FILE`"
         name = pairs_campaign(desk, options.campaign, instead)
         result = import_answers(
             desk, installation_key(opened.root), name, options.files, columns, options.dry_run
@@ -217,7 +217,7 @@ class PublishOptions(Frozen):
     """Options of `publish`."""
 
     dry_run: bool = Field(
-        default=False, description="Only print how many answers are needed, and their time and pay."
+        default=False, description="Only print the number of answers needed, with time and pay."
     )
 
 
@@ -241,7 +241,7 @@ def publish(
     """Publish a release to annotators: write the videos they see, and queue its pairs.
 
     It can be stopped and run again: existing videos are kept, new settings and translations are applied.
-    A campaign keeps its version of the release until another one is named. Exit code 3 if pairs have no
+    A campaign keeps its version of the release until you name another. Exit code 3 if pairs have no
     videos because their frames are gone and cannot be recreated.
 
     Example: `slvmeval annotate publish demo --store STORE`
@@ -307,7 +307,7 @@ class TranslateOptions(ReleaseParameters):
         default=None, description="Translate the prompts of rated videos instead of captions."
     )
     suite: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="The suite whose authors published that file."
+        default="", description="Suite whose authors published the file."
     )
     prompts: OwnPrompts = None
     plain_sampling: Annotated[bool, Given(by_set=True)] = Field(
@@ -372,7 +372,7 @@ def translate(
 
 
 def prompt_texts(path: Path, suite: str, root: Path) -> list[str]:
-    """Return the texts of a file of prompts; `suite` names the suite whose authors published it, if any."""
+    """Return the texts in a file of prompts; `suite` names the suite, if any, whose authors published it."""
     from tasks.scoring.setup import Setup
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.registry import make_suite
@@ -391,11 +391,11 @@ class CollectOptions(terminal.DeskParameters):
 def collect(
     options: CollectOptions,
 ) -> None:
-    """Copy votes and decisions from the pages' database into the store, by default of all campaigns.
+    """Copy votes and decisions from the pages' database into the store, by default for all campaigns.
 
-    Of a campaign of ratings it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
-    next to it those left out: not confirmed, sent back, or of an excluded rater. Exit code 3 while any of
-    them may still be used or replaced.
+    For a rating campaign it writes `annotation/ratings/CAMPAIGN.csv`, which `suite alignment` reads, and
+    next to it the ratings left out: not confirmed, sent back, or by an excluded rater. Exit code 3 while any
+    of these may still be used or replaced.
 
     Example: `slvmeval annotate collect --store STORE`
     """

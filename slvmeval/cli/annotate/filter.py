@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RuleOption = Annotated[
     str | None,
     Given(("--recipe",), "NAME|FILE"),
-    Field(description="Use this recipe's rule instead of the campaigns' and the release's."),
+    Field(description="Use this recipe's rule instead of those of the campaigns and the release."),
 ]
 
 
@@ -45,7 +45,7 @@ class FilterOptions(ReleaseParameters):
     recipe: RuleOption = None
     dry_run: bool = Field(
         default=False,
-        description="Only print how many pairs of each aspect would pass, and why others do not.",
+        description="Only print how many pairs of each aspect would pass, and why the others fail.",
     )
     output: terminal.FormatOption = "table"
 
@@ -56,8 +56,8 @@ def filter_(
     """Write the pairs that pass the filter as a new release that includes the votes.
 
     It uses the collected votes (`annotate collect`). If nothing changed, no new version is written.
-    Votes are weighed or counted as the campaign or the recipe says. Exit code 3 if pairs are undecided, with
-    too few votes, and therefore left out.
+    Votes are weighed or counted as the campaign or the recipe says. Exit code 3 if pairs were left out
+    because they have too few votes.
 
     Example: `slvmeval annotate filter main --store STORE`
     """
@@ -123,12 +123,12 @@ def _people(release: Release, campaigns: Sequence[str], recipe: str | None) -> R
 
 
 def _in_words(release: Release, alone: Sequence[PairRecord]) -> str:
-    """Return the excerpts on which no vote can decide, and what to do."""
+    """Return the excerpts that no vote can decide, and what to do."""
     where = dict.fromkeys(f"{one.aspect} of {release.source(one.source_id).title}" for one in alone)
     return (
         f"{count_text(len(alone), 'excerpt')} left out, because the pair with the whole film, on which "
         f"people vote, is missing ({first_names(list(where), terminal.MAX_LISTED)}): `slvmeval status` "
-        "says why, `slvmeval build --retry` makes it if it failed"
+        "says why, `slvmeval build --retry` builds it if it failed"
     )
 
 

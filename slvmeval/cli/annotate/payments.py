@@ -42,8 +42,8 @@ class PaymentsOptions(terminal.DeskParameters):
     )
     out: Annotated[Path | None, Given(("--out",), metavar="DIR")] = Field(
         default=None,
-        description="Folder of codes.csv, by default printed; with --export of approvals.csv and "
-        "bonuses.csv, by default payments.",
+        description="Folder for codes.csv, which is printed by default; with --export for approvals.csv "
+        "and bonuses.csv, by default payments.",
     )
     dry_run: bool = Field(default=False, description="With --export: only report; exclude and write nothing.")
 
@@ -56,12 +56,12 @@ def register(annotate: CommandGroup) -> None:
 def payments(options: PaymentsOptions) -> None:
     """List completion codes, the tasks that each worker answered, and the pay due. Nothing is paid.
 
-    A worker gets the code with the first answer, or with what else is paid, which is in pay and named in
-    also_for; workers who are not listed are owed nothing.
+    A worker gets the code with the first answer, or with anything else that is paid: it is included in pay
+    and named in also_for. Workers who are not listed are owed nothing.
 
-    With --export and --reward, workers are compared with a platform's submissions: those whose session it
-    does not know are excluded, approvals.csv has submissions with enough answered tasks, and bonuses.csv what
-    is owed beyond the reward, or all of it where the platform pays no reward.
+    With --export and --reward, workers are compared with a platform's submissions: workers whose session it
+    does not know are excluded, approvals.csv lists submissions with enough answered tasks, and bonuses.csv
+    what is owed beyond the reward, or everything where the platform pays no reward.
 
     Example: `slvmeval annotate payments spring --store STORE`
 
@@ -71,13 +71,13 @@ def payments(options: PaymentsOptions) -> None:
         refuse(options, "only with --export FILE", "reward", "dry_run")
         _list_codes(options)
     elif options.reward is None:
-        raise typer.BadParameter("say what an approved submission gets", param_hint="--reward")
+        raise typer.BadParameter("give the reward of an approved submission", param_hint="--reward")
     else:
         _reconcile(options, options.export, options.reward)
 
 
 def _list_codes(options: PaymentsOptions) -> None:
-    """Print the codes as CSV, or write them into a new file: it may have been paid by an older one."""
+    """Print the codes as CSV, or write them into a new file: an existing one may already have been paid."""
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
 
@@ -98,7 +98,7 @@ def _list_codes(options: PaymentsOptions) -> None:
 
 
 def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
-    """Exclude workers whose session the platform does not know, and write what it is to pay."""
+    """Exclude workers whose session the platform does not know, and write the payments it has to make."""
     from storage_schemas.commit import write_atomic
     from storage_schemas.votes import Standing
     from tasks.annotation.campaign import decimals
@@ -107,7 +107,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
 
     out = options.out or Path("payments")
     platform, submissions = read_export(export)
-    made = datetime.fromtimestamp(export.stat().st_mtime, UTC).isoformat()
+    exported_at = datetime.fromtimestamp(export.stat().st_mtime, UTC).isoformat()
     with opened_desk(options) as (store, desk):
         name = one_campaign(desk, options.campaign)
         settings = desk.campaigns.get(name)
@@ -118,7 +118,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
             _earnings(desk, settings),
             settings.tasks_per_worker or 1,
             reward,
-            made,
+            exported_at,
             lambda participant: desk.workers.name_of(platform, participant),
         )
     new = [one.worker for one in found.unknown if one.standing != Standing.EXCLUDED]
@@ -134,7 +134,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
         decide(store, options.database, name, worker, Standing.EXCLUDED, NOTE)
     tables = {
         "approvals.csv": [one.id for one in found.approve],
-        # the form in which Prolific takes bonuses in bulk
+        # the format of Prolific's bulk bonuses
         "bonuses.csv": [f"{who},{amount:.{digits}f}" for who, amount in found.bonuses],
     }
     for file, lines in tables.items():
@@ -143,7 +143,7 @@ def _reconcile(options: PaymentsOptions, export: Path, reward: float) -> None:
 
 
 def _earnings(desk: Desk, settings: Campaign) -> dict[str, float]:
-    """Return what each worker of a campaign has earned, by answers and otherwise."""
+    """Return what each worker of a campaign has earned, from answers and otherwise."""
     from tasks.annotation.desk.extras import pay_of
 
     pay, seconds = defaultdict[str, float](float), desk.campaigns.watch_s(settings.name)

@@ -25,7 +25,7 @@ class PublishRatingsOptions(terminal.DeskParameters):
 
     suite: Annotated[str, Given(("suite",), "SUITE")] = Field(description="The suite, such as video-bench.")
     campaign: Annotated[str, Given(metavar="NAME")] = Field(
-        default="", description="Name of the campaign; that in --settings, else SUITE-ratings."
+        default="", description="Name of the campaign; by default the name in --settings, else SUITE-ratings."
     )
     settings: Annotated[Path | None, Given(metavar="FILE", panel=RARE)] = Field(
         default=None, description="Settings of the campaign, as TOML."
@@ -44,7 +44,7 @@ def publish_ratings(
         Only("videos", "prompt_suite", "manifest", "dimensions", "generators", "mini", "seed", "prompts"),
     ],
 ) -> None:
-    """Publish generated videos to raters: one video and one dimension a task, with the guide's levels.
+    """Publish generated videos to raters: each task is one video and one dimension, with the guide's levels.
 
     Each video gets four ratings in each dimension by four of at most ten raters, unless the settings say
     otherwise; a second person checks them on the organiser's pages. `annotate collect` then writes the file
@@ -72,12 +72,14 @@ def publish_ratings(
     own = checked_prompts(rated.prompts)
     videos = Path(required("videos", rated.videos))
     manifest = Path(rated.manifest) if rated.manifest else find_manifest(videos)
-    made = make_suite(
+    suite = make_suite(
         options.suite, Setup(store_path=str(root), model_servers=site.model_servers, prompts=own)
     )
-    names = [made.dimension(name).name for name in rated.dimensions] or [one.name for one in made.dimensions]
+    names = [suite.dimension(name).name for name in rated.dimensions] or [
+        one.name for one in suite.dimensions
+    ]
     material = bring_together(
-        load_prompts(Path(required("prompt_suite", rated.prompt_suite)), made),
+        load_prompts(Path(required("prompt_suite", rated.prompt_suite)), suite),
         load_manifest(manifest, videos, rated.generators),
     )
     key = installation_key(root)
@@ -86,9 +88,9 @@ def publish_ratings(
         terminal.step_bar("videos", options.quiet or options.output != "table") as step,
     ):
         wanted = rating_campaign(
-            desk.campaigns.all(), made, names, options.campaign, options.settings, options.guides
+            desk.campaigns.all(), suite, names, options.campaign, options.settings, options.guides
         )
-        result = publish(desk, root, key, wanted, made, material, rated.mini or 0, rated.seed, step)
+        result = publish(desk, root, key, wanted, suite, material, rated.mini or 0, rated.seed, step)
     output = {"campaign": wanted.name, "settings": wanted.model_dump(mode="json")}
     counts = {name: getattr(result, name) for name in ("new", "known", "retired", "videos", "pay")}
     terminal.show(

@@ -1,4 +1,4 @@
-"""``slvmeval annotate simulate``: what a campaign would find, cost and keep, before anybody is paid."""
+"""``slvmeval annotate simulate``: what a campaign would find, cost and keep, before paying anyone."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class SimulateOptions(Frozen):
         default=12, ge=0, description="Number of additional gold pairs."
     )
     seconds: Annotated[float, Given(by_set=True)] = Field(
-        default=200.0, ge=1, description="Seconds to be watched of a pair's two videos together."
+        default=200.0, ge=1, description="Total length of a pair's two videos, in seconds."
     )
     settings: Annotated[Path | None, Given(metavar="FILE")] = Field(
-        default=None, description="Settings of the campaign, for its pay; TOML."
+        default=None, description="Settings of the campaign (TOML), for its pay."
     )
     runs: Annotated[int, Given(by_set=True)] = Field(
         default=10, ge=1, description="Campaigns to simulate under each rule."
@@ -52,7 +52,7 @@ class SimulateOptions(Frozen):
 def simulate(
     options: SimulateOptions,
 ) -> None:
-    """Simulate campaigns under both rules: bad workers they find, what they cost, and what they keep.
+    """Simulate campaigns under both rules: which bad workers they find, their cost, and the pairs they keep.
 
     It needs no store. Workers are listed for review as in `annotate workers`, and excluded at once. Ten runs
     take about a minute.

@@ -32,7 +32,7 @@ class StatusOptions(terminal.DeskParameters):
 
     campaign: CampaignArgument = None
     rate: Annotated[float | None, Given(metavar="AMOUNT", by_set=True)] = Field(
-        default=None, ge=0, description="Pay per task, for the cost; by default what the campaign pays."
+        default=None, ge=0, description="Pay per task, for the cost; by default the campaign's rate."
     )
     output: terminal.FormatOption = "table"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tasks.votes.quality import QualityRule, WorkerQuality
 
 
-#: Where the server listens without an address of its own.
+#: Where the server listens by default.
 LOCAL_ADDRESS = "http://127.0.0.1:8017"
 
 CsvOption = Annotated[
@@ -60,8 +60,8 @@ class WorkersOptions(terminal.DeskParameters):
     by: ByOption = ""
     rule: Annotated[str | None, Given(metavar="paper|strict|FILE")] = Field(
         default=None,
-        description="The paper's indicators, those with the worker model, or your own thresholds, as TOML; "
-        "each campaign's own rule by default.",
+        description="The paper's indicators, those plus the worker model, or your own thresholds as "
+        "TOML; by default each campaign's rule.",
     )
     everybody: Annotated[bool, Given(("--all",))] = Field(
         default=False, description="Include workers without flags."
@@ -84,7 +84,7 @@ def workers(options: WorkersOptions) -> None:
         refuse(options, "only with a decision, excluded or cleared", "note", "by", "database")
         _list_workers(options)
     elif not options.note:
-        raise typer.BadParameter("give the reason: it is recorded", param_hint="--note")
+        raise typer.BadParameter("give the reason, which is recorded", param_hint="--note")
     else:
         refuse(options, "not with a decision", "rule", "everybody", "output")
         _decide(options, options.standing)

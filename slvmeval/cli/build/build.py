@@ -32,11 +32,11 @@ def build(
     parameters: BuildParameters,
     run: Annotated[terminal.RunSwitches, Without("sample")],
 ) -> None:
-    """Build a release, or update it: only what is missing is made.
+    """Build a release, or update it: only missing parts are built.
 
     It can be stopped at any time; the same command resumes it. `--retry` without `--sources` runs the last
     build again, including what failed; `--dry-run` shows pairs, eligible clips, bytes and time, and reads no
-    pixels. Exit code 0: everything planned is built, 3: something was set aside, 1: failed.
+    pixels. Exit code 0: everything planned is built, 3: some items were set aside, 1: failed.
 
     Example: `slvmeval build --sources folder:VIDEOS --store STORE --gallery GALLERY`
     """
@@ -61,14 +61,14 @@ def build(
 
 
 def _says_what(parameters: BuildParameters) -> bool:
-    """Return whether the command line says what to build."""
+    """Return whether the command line specifies what to build."""
     fields = type(parameters).model_fields
     names = ("sources", "recipe", "changes", "fresh", "prompts")
     return any(getattr(parameters, name) != fields[name].default for name in names)
 
 
 def _last(site: Profile) -> BuildOptions | None:
-    """Return the options of the last build; None if there was none and the profile has data."""
+    """Return the options of the last build; None if there was none and the profile names data sets."""
     from flows.release.options import last_options
     from storage_schemas.errors import UserInputError
     from storage_schemas.store import Store
@@ -88,7 +88,7 @@ def _build(options: BuildOptions, site: Profile, run: terminal.RunSwitches) -> N
 
     gallery = Path(site.gallery) if site.gallery else None
     summary = Path(run.summary) if run.summary else None
-    # user errors are reported before the heavy imports, and before the work
+    # report user errors before the heavy imports and the work
     if summary is not None:
         refuse_special_target(summary)
         summary.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def demo(
     """Build a small, verified release of all ten aspects from real films, with a gallery.
 
     The films and the small network for cut-outs are extracted from packages of the package index. A second
-    run takes seconds, because nothing is made twice.
+    run takes seconds, because existing results are reused.
 
     Example: `slvmeval demo --out build/demo`
     """
@@ -173,7 +173,7 @@ def demo(
     from slvmeval.demo.fetch import fetch_demo
     from tasks.recipe import load_recipe
 
-    # a name that is wrong is reported before anything is fetched
+    # report a wrong name before fetching anything
     recipe = load_recipe(given.recipe)
     with terminal.long_work("the films", run.quiet) as say:
         files = fetch_demo(given.folder, say=say)
@@ -196,7 +196,7 @@ def demo(
     terminal.say(
         "",
         f"The demonstration is ready: {pairs} pairs in {len(counts)} aspects, each read back and verified. "
-        "(The second film is a few seconds long: it shows how a source is set aside.)",
+        "(The second film is only a few seconds long, to show how a source is set aside.)",
         f"Open {(given.folder / 'gallery' / 'index.html').resolve()} in a browser.",
         "With your own videos: slvmeval build --sources folder:VIDEOS --store STORE",
     )

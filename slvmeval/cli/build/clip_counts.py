@@ -1,4 +1,4 @@
-"""Eligible and needed clips by film and aspect, as ``sources scan`` and ``build --dry-run`` print them."""
+"""Eligible and required clips by film and aspect, as ``sources scan`` and ``build --dry-run`` print them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slvmeval.cli import terminal
 if TYPE_CHECKING:
     from storage_schemas.pair import ClipCount
 
-#: Films that a table shows; JSON has all.
+#: Films that a table shows; JSON lists all.
 MAX_FILMS = 50
 
 Counts = Mapping[str, Mapping[str, int]]
@@ -22,7 +22,7 @@ def counts_values(counts: Iterable[ClipCount]) -> dict[str, dict[str, int]]:
 
 
 def advice_values(films: Iterable[Counts]) -> dict[str, str]:
-    """Return what captions must say, for each aspect with too few clips in some film."""
+    """Return what captions must describe, for each aspect with too few clips in some film."""
     from tasks.pairs.clip_counts import caption_advice
 
     short = dict.fromkeys(name for counts in films for name in _short(counts))
@@ -30,7 +30,7 @@ def advice_values(films: Iterable[Counts]) -> dict[str, str]:
 
 
 def print_counts(films: Sequence[tuple[str, Counts]]) -> None:
-    """Print the counts of films by title, those with too few clips first, and what captions must say."""
+    """Print the counts of films by title, those with too few clips first, and what captions must describe."""
     if not films:
         return
     ranked = sorted(films, key=lambda film: not _short(film[1]))

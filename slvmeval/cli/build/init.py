@@ -19,9 +19,10 @@ from slvmeval.cli.declared import refuse
 from slvmeval.cli.evaluate.evaluators import Shape, new
 from storage_schemas.model import Frozen
 
-#: Files that a site with a cluster starts from, by the documents' names. Images are made from a source tree.
+#: Initial files for a site with a cluster, by their names in the documentation. Images are built from a
+#: source tree.
 _CLUSTER = ("slurm", "infra/postgres")
-#: A project's files, and the packaged files that they are made of.
+#: A project's files, and the packaged files they are made from.
 _FILES = {
     "README.md": "README.md.txt",
     "profile.toml": "profile.toml.txt",
@@ -43,7 +44,7 @@ class InitOptions(Frozen):
     )
     cluster: bool = Field(
         default=False,
-        description="Also what a site with SLURM starts from: profiles, job scripts, a server on PostgreSQL.",
+        description="Add files for a site with SLURM: profiles, job scripts, a server on PostgreSQL.",
     )
     kind: Annotated[
         Literal["judge", "scorer", "model-judge", "manifest"] | None,
@@ -58,12 +59,11 @@ class InitOptions(Frozen):
 def init(
     options: InitOptions,
 ) -> None:
-    """Write a project folder: a profile, a recipe, a place for videos, and a README with the next commands.
+    """Write a project folder: a profile, a recipe, a folder for videos, and a README with the next commands.
 
-    Nothing is overwritten. With `--kind` it writes the package of a new evaluator, which installs, passes its
-    test and judges; its name is the folder's. With `--kind manifest` it writes a first manifest.csv into a
-    folder of videos for `suite run`: the first folder of a path is taken as the model, and you fill in which
-    prompt each video was made from.
+    Nothing is overwritten. With `--kind` it writes a working package for a new evaluator, with a test, named
+    after the folder. With `--kind manifest` it writes a first manifest.csv into a folder of videos for
+    `suite run`: the first folder of a path is taken as the model, and you fill in the prompt of each video.
 
     Example: `slvmeval init my-benchmark`, `slvmeval init my-judge --kind judge`
     """
@@ -78,15 +78,15 @@ def init(
         return
     write_new_files(options.folder, project_files(options.folder.resolve().name, options.cluster))
     terminal.say(
-        f"{options.folder} is a project now; README.md there has the commands. Next:",
-        f"  put videos with captions into {options.folder}/sources (README.md there shows the form)",
+        f"{options.folder} is now a project; its README.md lists the commands. Next:",
+        f"  put videos with captions into {options.folder}/sources (see README.md there for the format)",
         f"  cd {options.folder}",
         "  slvmeval build --profile profile.toml --recipe recipe.toml --gallery gallery",
     )
 
 
 def _write_manifest(videos: Path) -> None:
-    """Write a first manifest of a folder of videos; an existing one is not replaced."""
+    """Write a first manifest for a folder of videos; an existing one is not replaced."""
     from storage_schemas.commit import write_atomic
     from storage_schemas.errors import UserInputError
     from tasks.scoring.suites.manifest import draft_manifest
@@ -107,7 +107,7 @@ def project_files(name: str, cluster: bool) -> dict[str, str]:
     name
         Name of the project's folder.
     cluster
-        Add what a site with a cluster starts from.
+        Add the files for a site with a cluster.
     """
     texts = files("slvmeval") / "project"
 
@@ -115,14 +115,14 @@ def project_files(name: str, cluster: bool) -> dict[str, str]:
         return (texts / source).read_text(encoding="utf-8")
 
     words = {
-        # a built-in recipe's name stands for its values only
+        # a built-in recipe's name is only for its own values
         "name": f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name).strip('-') or 'my'}-project",
         "version": version("slvmeval"),
         "cluster": text("cluster.md.txt") if cluster else "",
     }
     made = {target: Template(text(source)).safe_substitute(words) for target, source in _FILES.items()}
     if cluster:
-        # next to this package, in a source tree as in an installation
+        # next to this package, in a source tree and in an installation
         home = Path(str(files("slvmeval"))).parent
         for folder in _CLUSTER:
             made |= dict(_texts(home / folder, folder))

@@ -1,4 +1,4 @@
-"""``slvmeval build --dry-run``: what a build would make, and its cost."""
+"""``slvmeval build --dry-run``: what a build would produce, and its cost."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 
 def plan(options: BuildOptions, site: Profile, output: terminal.Format) -> None:
-    """Print what a build would make and its cost: pairs, frames, bytes, time. No pixels are read.
+    """Print what a build would produce, and its cost: pairs, frames, bytes, time. No pixels are read.
 
-    A store that does not exist is not created, unless a server analyses captions: its answers are stored
-    there.
+    A missing store is created only if a server analyses captions, whose answers are stored there.
     """
     from tasks.aspects.speeds import measured_speeds
     from tasks.captions.stage import make_analyser
@@ -60,7 +59,7 @@ def plan(options: BuildOptions, site: Profile, output: terminal.Format) -> None:
 def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
     """Return the plan of a build whose sources are all inspected, as JSON-serialisable values.
 
-    `measured` are this site's speeds, which count before the estimates.
+    `measured` contains this site's speeds, which take precedence over the estimates.
     """
     from slvmeval.cli.build.clip_counts import advice_values, counts_values
     from slvmeval.cli.runs import whole_sources
@@ -96,7 +95,7 @@ def plan_values(build: Build, measured: Sequence[Speed] = ()) -> dict[str, Any]:
                 aspects[pair.aspect]["planned"] += 1
                 aspects[pair.aspect]["missing"] += not pair.done
                 on_gpu = build.options.placement.runs_on(pair.hardware, pair.aspect) == "gpu"
-                # a control takes no GPU, whatever the pool
+                # a control needs no GPU, whatever its pool
                 if on_gpu and pair.new_frames and not pair.done and not pair.control:
                     with_ = parameters[pair.aspect, pair.strength]
                     frames, side = pair.new_frames, build.recipe.long_side
@@ -212,7 +211,7 @@ def _print(values: dict[str, Any]) -> None:
 
 
 def _time_text(values: dict[str, Any]) -> str:
-    """Return the estimated time as text, with the workers that it is for."""
+    """Return the estimated time as text, with the workers assumed."""
     workers = ", ".join(
         count_text(count, "worker") + ("" if len(values["workers"]) == 1 else f" in pool {pool}")
         for pool, count in values["workers"].items()
@@ -225,7 +224,7 @@ def _time_text(values: dict[str, Any]) -> str:
 
 
 def _duration_text(seconds: float) -> str:
-    """Return a duration in the unit that suits an estimate."""
+    """Return a duration in a unit suitable for an estimate."""
     if seconds < 90:
         return count_text(round(seconds), "second")
     if seconds < 90 * 60:

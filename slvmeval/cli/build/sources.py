@@ -43,7 +43,7 @@ def _group() -> None:
     """Inspect a data set before a build, caption and categorise its videos."""
 
 
-#: Example captions with which each aspect can damage a clip.
+#: Example captions that make a clip eligible for every aspect.
 EXAMPLE = (
     '"A red boat drifts slowly across the harbour. A white tower stands on the left of the frame. In the '
     'background there is a green hill."'
@@ -78,7 +78,8 @@ def scan(
     """List the sources of a data set, the clips that each aspect can use, and why others are unusable.
 
     Clips are counted by rules from the captions, for the recipe's aspects; an aspect with too few gets no
-    pair, and what its captions must say is printed. Exit code 3 if some are unusable. Nothing is written.
+    pair, and the command prints what its captions must describe. Exit code 3 if some are unusable. Nothing
+    is written.
 
     Example: `slvmeval sources scan folder:VIDEOS`
     """
@@ -139,7 +140,7 @@ def scan(
 
 
 def _next(kind: str, root: str, rows: list[dict[str, Any]]) -> list[str]:
-    """Return the next command for a data set, by what is wrong with its sources."""
+    """Return the next command for a data set, chosen by what is wrong with its sources."""
     from tasks.sources.clips import FILLED
 
     caption = command_line("sources", "caption", root)
@@ -160,26 +161,28 @@ class CaptionOptions(SiteParameters):
     )
     model: Annotated[str, Given(metavar="NAME")] = Field(
         default="",
-        description="A vision-language model: of the server, or without one in this process, ORG/MODEL.",
+        description="A vision-language model: one of the server's, or ORG/MODEL to load it in this process.",
     )
     server: Annotated[str, Given(metavar="URL|NAME")] = Field(
         default="", description="An OpenAI-compatible server, or its name in the profile's model_servers."
     )
     dry_run: DryRun = False
     frames: Annotated[int, Given(by_set=True)] = Field(
-        default=4, ge=1, le=32, description="Pictures of a clip that the model sees."
+        default=4, ge=1, le=32, description="Frames of each clip that the model sees."
     )
     shortest_s: Annotated[float, Given(by_set=True)] = Field(
-        default=2.0, gt=0, description="Shortest clip in seconds; a shorter scene joins the one before it."
+        default=2.0,
+        gt=0,
+        description="Shortest clip in seconds; a shorter scene is merged into the previous one.",
     )
     longest_s: Annotated[float, Given(by_set=True)] = Field(
-        default=10.0, gt=0, description="Longest clip; also a tenth of a short film."
+        default=10.0, gt=0, description="Longest clip in seconds; for a short film at most a tenth of it."
     )
     answer_tokens: Annotated[int, Given(by_set=True)] = Field(
-        default=4096, ge=64, description="Limit of an answer's tokens, its reasoning included."
+        default=4096, ge=64, description="Maximum tokens of an answer, including reasoning."
     )
     dtype: Annotated[Literal["bfloat16", "float16", "float32"], Given(by_set=True)] = Field(
-        default="bfloat16", description="Computation of a model in this process."
+        default="bfloat16", description="Numeric precision of a model in this process."
     )
     model_folders: ModelFolders = ()
     prompts: OwnPrompts = None
@@ -190,11 +193,13 @@ class CaptionOptions(SiteParameters):
 def caption(
     options: CaptionOptions,
 ) -> None:
-    """Write first captions and clip boundaries for the films of a folder that have none, for you to edit.
+    """Write first captions and clip boundaries for the films in a folder that have none. Edit them
+    afterwards.
 
     Scenes become clips, and the model describes each from a few frames, into a .jsonl file next to the film.
-    Without --model and --server the captions are left blank for you to write. Existing captions stay; blank
-    ones are filled, so the same command resumes without asking twice. Exit code 3: a model left some blank.
+    Without --model and --server the captions are left blank for you to write. Existing captions are kept and
+    only blank ones are filled, so the same command resumes without repeating requests. Exit code 3: a model
+    left some blank.
 
     Example: `slvmeval sources caption folder:VIDEOS --server http://localhost:8000/v1`
     """
@@ -260,7 +265,7 @@ def _say_share(
 
 
 def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParameters) -> Captioner | None:
-    """Return who describes clips, or None without a model; a server is asked whether it has the model."""
+    """Return the captioner, or None without a model; a server is asked whether it has the model."""
     from storage_schemas.errors import PrerequisiteError, UserInputError
     from tasks.first_captions import Captioner
     from tasks.llm.servers import Servers, check_server, list_models, why
@@ -297,7 +302,7 @@ def _captioner(options: CaptionOptions, site: Profile, parameters: CaptionParame
 def _describe(
     captioner: Captioner, films: list[Film], blank: dict[str, int], problems: dict[str, str], quiet: bool
 ) -> None:
-    """Describe all clips; `blank` is counted again, and `problems` has the first reason of each film."""
+    """Describe all clips; `blank` is recounted, and `problems` gets each film's first error."""
     from storage_schemas.errors import SetAside
     from tasks.first_captions import count_blank
     from tasks.llm.questions import Unanswered
@@ -314,7 +319,7 @@ def _describe(
             step(done, total, film.location)
 
         captioner.describe(films, on_clip)
-    # as the files are now, which a user may have edited
+    # read the files again: a user may have edited them
     for film in films:
         try:
             blank[film.location] = count_blank(film)
@@ -408,8 +413,8 @@ def categorise(
     """Let a language model choose the content category of each source that has none, from its captions.
 
     The answers go into content_categories.jsonl of the data set as they arrive; you may correct them there.
-    The next build puts them into the release: gallery, report and data set card count videos by category.
-    Exit code 3 if some sources stay without one.
+    The next build adds them to the release; gallery, report and data set card count videos by category. Exit
+    code 3 if some sources remain without one.
 
     Example: `slvmeval sources categorise folder:VIDEOS --profile site.toml`
     """
@@ -464,7 +469,7 @@ def categorise(
     terminal.show(
         options.output,
         {"chosen": chosen, "failed": failed, "known": with_category},
-        f"{len(chosen)} of {len(without)} sources got a category in {path / CATEGORIES_NAME}; "
+        f"{len(chosen)} of {len(without)} sources were given a category in {path / CATEGORIES_NAME}; "
         f"{with_category} had one",
         *(f"{id_}: {message}" for id_, message in failed.items()),
     )
@@ -488,7 +493,7 @@ def _analyser() -> CaptionAnalyser | None:
 
 
 def _too_short(video: Path, recipe: Recipe) -> dict[str, Any]:
-    """Return what a film without captions lacks even with some: a sufficient length; empty otherwise."""
+    """Return why a film without captions could not be used even with captions (too short); else empty."""
     from storage_schemas.errors import SetAside
     from tasks.media.probe import probe
     from tasks.pairs.facts import require_length

@@ -30,8 +30,8 @@ class DeployOptions(SiteParameters):
 
     cron: Annotated[tuple[str, ...], Given(metavar="[NAME=]'M H * * *'")] = Field(
         default=(),
-        description="Schedule of the nightly build, initially at 2:00; evaluate='M H * * *' and "
-        "annotate='M H * * *' are those of the other flows, initially none.",
+        description="Schedule of the nightly build, initially 2:00; evaluate='M H * * *' and annotate='M "
+        "H * * *' schedule the other flows, initially never.",
     )
     timezone: Annotated[str | None, Given(metavar="ZONE", by_set=True)] = Field(
         default=None, description="Time zone, such as Asia/Tokyo; initially UTC."
@@ -43,14 +43,14 @@ class DeployOptions(SiteParameters):
         default=None, description="Name of the release of the builds; the profile's by default."
     )
     evaluators: Annotated[tuple[str, ...], Given(("--evaluator",), "NAME")] = Field(
-        default=(), description="An evaluator for runs of evaluate-slvmeval."
+        default=(), description="Evaluator used by evaluate-slvmeval."
     )
     notify: Annotated[str | None, Given(metavar="URL|BLOCK", variable="SLVMEVAL_NOTIFY")] = Field(
         default=None,
-        description="Send a message when a deployed run fails or sets something aside: to a webhook (Slack, "
-        "Mattermost, …), or by a notification block of the server, such as sendgrid-email/lab. Others "
-        "can read a command line: give the secret address of a webhook in SLVMEVAL_NOTIFY, or - to read "
-        "it from standard input.",
+        description="Send a message when a deployed run fails or sets something aside: to a webhook "
+        "(Slack, Mattermost, …), or by a notification block of the server, such as "
+        "sendgrid-email/lab. Other users can read command lines: pass the secret address of "
+        "a webhook in SLVMEVAL_NOTIFY, or give - to read it from standard input.",
     )
 
 
@@ -60,9 +60,9 @@ def deploy(
     """Create or update the deployments on a Prefect server: builds, evaluation, annotation and suites.
 
     They are `build-slvmeval`, `nightly`, `evaluate-slvmeval`, `annotate-slvmeval`, `suite-slvmeval` and
-    those of installed packages, such as `prompts-slvmeval`. It also creates the work pool `slvmeval`, and
-    an automation that ends runs whose process is gone. The server is the profile's `prefect_api_url`,
-    else that of PREFECT_API_URL. Run it again to change options: those not given stay unchanged.
+    those of installed packages, such as `prompts-slvmeval`. It also creates the work pool `slvmeval`, and an
+    automation that fails runs whose process has died. The server is the profile's `prefect_api_url`, else
+    that of PREFECT_API_URL. Run it again to change options: those not given stay unchanged.
 
     Example: `slvmeval deploy --profile site.toml --cron '30 1 * * *' --set timezone=Asia/Tokyo`
     """
@@ -96,7 +96,7 @@ def deploy(
             f"profile {file} names no sources, which the nightly build scans: add a line such as "
             'sources = ["folder:/data/videos"]'
         )
-    # report now what would make the runs fail
+    # report now anything that would make the runs fail
     parameters = BuildParameters(**given)
     site = parameters.site_on_worker()
     BUILD.options(parameters, site)

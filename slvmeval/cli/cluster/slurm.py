@@ -30,11 +30,11 @@ def register(parent: typer.Typer) -> None:
 
 #: The caption analyser's model and server; your own model replaces it unless `name` says otherwise.
 CAPTION_MODEL = "qwen3-8b"
-#: Memory of an H100 in GB that weights may take, so that some is left for a context.
+#: Memory of an H100, in GB, that weights may use, leaving room for the context.
 H100_WEIGHTS_GB = 70
 
 
-#: What `--set` changes of a served model.
+#: Settings of a served model that `--set` can change.
 _SERVED_SETTINGS = ("gpus", "context", "images", "videos")
 
 
@@ -54,17 +54,18 @@ class ServeLlmOptions(SiteParameters):
     script: bool = Field(default=False, description="Print the job script without submitting it.")
     batch: bool = Field(
         default=False,
-        description="Do not serve: answer what `evaluate --batch` has left for this server, then end.",
+        description="Do not serve: answer the batches that `evaluate --batch` wrote for this server, "
+        "then exit.",
     )
     command: Annotated[str, Given(metavar="PROGRAM", by_set=True)] = Field(
-        default="vllm", description="vLLM's program, in its separate environment."
+        default="vllm", description="The vllm program, in its separate environment."
     )
     port: int = Field(default=8000, description="Port of the printed command.")
     settings: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE")] = Field(
         default=(),
-        description="How it is served, by default as `slvmeval list served-models` says: gpus, context "
-        "(tokens of prompt and answer "
-        "together), images and videos (of one prompt; 2 videos for judges with frames_as=video).",
+        description="Serving settings, by default those of `slvmeval list served-models`: gpus, context "
+        "(tokens of prompt and answer together), images and videos (per prompt; 2 videos for "
+        "judges with frames_as=video).",
     )
     more: Annotated[tuple[str, ...], Given(("--vllm-arg",), "ARG", by_set=True)] = Field(
         default=(), description="An additional argument for vLLM."
@@ -78,11 +79,11 @@ def serve_llm(
     """Print the command that serves a language model, or submit it to SLURM.
 
     vLLM pins its own torch, so it needs a separate environment and is used over HTTP only; any other
-    OpenAI-compatible server works as well. A server that runs as a job announces its address in the
-    store, where commands find it. `scancel` ends it.
+    OpenAI-compatible server works as well. A server that runs as a job writes its address into the store,
+    where commands find it. `scancel` ends it.
 
-    With `--batch` no server runs: vLLM reads all waiting requests at once, answers them, and ends. The
-    profile has `url = "offline"` for this server then.
+    With `--batch` no server runs: vLLM reads all waiting requests at once, answers them, and ends. Set `url
+    = "offline"` for this server in the profile.
 
     Example: `slvmeval serve-llm qwen3-vl-235b --submit --profile site.toml`
     """
@@ -105,7 +106,7 @@ def serve_llm(
     served = _with_settings(_served_model(options.model, hub), options.settings)
     name = options.name or served.server
     if not is_name(name):
-        # used as the name of a file and of a job
+        # used as a file name and a job name
         raise UsageError(f"--set name={name!r}: use {NAME_RULE}")
     store = Path(site.store).resolve()
     weights, revision = _weights(options.model, served, hub, required=options.submit)
@@ -123,13 +124,13 @@ def serve_llm(
         folder = batches_folder(store, name)
         answering = ["python", "-P", "-m", "infra.offline_batches", str(folder), "--", *serving]
         terminal.say(shlex.join(answering))
-        terminal.tell(f"{len(waiting_batches(folder))} batches wait in {folder}")
+        terminal.tell(f"{len(waiting_batches(folder))} batches are waiting in {folder}")
         return
     if not (options.submit or options.script):
         terminal.say(shlex.join([*serving, "--host", "127.0.0.1", "--port", str(options.port)]))
         if served.images or served.videos:
             variables = " ".join(f"{name}={value}" for name, value in VLLM_ENVIRONMENT.items())
-            terminal.tell(f"set {variables} there, or requests with many frames are refused")
+            terminal.tell(f"set {variables} there, or requests with many frames are rejected")
         for line in (
             "run it on the GPU machine, where it listens on loopback. Reach it by "
             f"`ssh -L {options.port}:127.0.0.1:{options.port} MACHINE`, as HOST 127.0.0.1, or give it "
@@ -172,7 +173,7 @@ def serve_llm(
 
 
 def _served_model(model: str, hub: ModelHub) -> VllmModel:
-    """Return how a model is served: as the papers', or one of the user's as the caption analyser's."""
+    """Return how a model is served: as in the papers; a user's model like the caption analyser's."""
     from infra.vllm import VLLM_MODELS
     from storage_schemas.errors import UserInputError, suggestion
     from tasks.models.registry import MODEL_SPECS, SERVED
@@ -208,7 +209,7 @@ def _with_settings(served: VllmModel, settings: Sequence[str]) -> VllmModel:
 
 
 def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tuple[str, str | None]:
-    """Return the folder with a model's weights; if it may be missing, the hub's repository and its commit."""
+    """Return the folder of a model's weights; if it may be missing, the hub's repository and commit."""
     from infra.vllm import VLLM_MODELS
     from storage_schemas.errors import PrerequisiteError, UserInputError
     from tasks.models.registry import MODEL_SPECS
@@ -235,16 +236,14 @@ def _weights(model: str, served: VllmModel, hub: ModelHub, required: bool) -> tu
 
 def _memory_note(served: VllmModel) -> str:
     each = (served.weights_gb or 0) / served.gpus
-    note = (
-        f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, besides the context"
-    )
+    note = f"weights: {served.weights_gb:g} GB, {each:.0f} GB on each of {served.gpus} GPUs, plus the context"
     if each > H100_WEIGHTS_GB:
         note += "; an H100 has 80 GB: use GPUs with more memory, or more of them (--set gpus=N)"
     return note
 
 
 def list_served(options: ListOptions) -> None:
-    """Print the models that the papers serve."""
+    """Print the served models of the papers."""
     from infra.vllm import VLLM_MODELS
 
     served = {name: VLLM_MODELS[name] for name in chosen(options, VLLM_MODELS)}

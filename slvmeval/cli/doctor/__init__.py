@@ -1,1 +1,1 @@
-"""The command ``doctor``. The commands for SLURM use ``cluster`` and ``finding`` as well."""
+"""The command ``doctor``. The SLURM commands also use ``cluster`` and ``finding``."""

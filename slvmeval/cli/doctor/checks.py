@@ -1,6 +1,6 @@
 """The checks of ``slvmeval doctor``: Python, packages, store, weights, and the servers that builds call.
 
-Each check returns its findings with a remedy for every problem.
+Each check returns its findings, with a remedy for each problem.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _PATIENCE_S = 10.0
 
 
 def check_servers(site: Profile, ask: bool = True) -> Iterator[Finding]:
-    """Check that the configured Prefect server and model servers answer; `ask`: also a small request each."""
+    """Check that the configured Prefect and model servers answer; `ask` also sends each a small request."""
     yield from check_prefect(site)
     yield from check_model_servers(site, ask)
 
 
 def check_prefect(site: Profile) -> Iterator[Finding]:
-    """Check that the Prefect server, if there is one, answers and suits several runs at a time."""
+    """Check that the Prefect server, if any, answers and can handle several runs at a time."""
     address, key = site.prefect_api_url, f"prefect_api_url in {site.place}"
     if not address:
         address, key = os.environ.get("PREFECT_API_URL"), "the variable PREFECT_API_URL"
@@ -68,8 +68,9 @@ def check_prefect(site: Profile) -> Iterator[Finding]:
         yield Finding(
             "prefect",
             CheckVerdict.WARN,
-            f"{address} does not say that its database is PostgreSQL. SQLite lets one run at a time write: "
-            "where several people or runs use the server, set it up on PostgreSQL (docs/prefect-server.md)",
+            f"{address} does not report PostgreSQL as its database. SQLite lets only one run "
+            "write at a time: if several people or runs use the server, set it up on PostgreSQL "
+            "(docs/prefect-server.md)",
         )
 
 
@@ -107,10 +108,10 @@ VERSIONS: tuple[tuple[str, str, str, str], ...] = (
     ("fastapi", "0.139", "0.151", "with newer versions Prefect's server does not start or answers 422"),
     ("sqlalchemy", "1", "2.1", "with 2.1 Prefect's scheduler never starts a run"),
     ("zarr", "3.1.3", "4", "older versions can leave a torn shard"),
-    ("av", "17", "19", "19 opens files by another function"),
-    ("spacy", "3.8", "3.9", "the model of the caption rules is built for 3.8"),
+    ("av", "17", "19", "19 opens files with another function"),
+    ("spacy", "3.8", "3.9", "the language model of the caption rules is built for 3.8"),
 )
-#: All four install the same folder cv2, and the last one wins; only this one has everything we need.
+#: All four install the folder cv2, and the last one wins; only this one has everything we need.
 OPENCV = "opencv-contrib-python-headless"
 OPENCV_RIVALS = ("opencv-python", "opencv-python-headless", "opencv-contrib-python")
 LITTLE_SPACE = 5_000_000_000
@@ -135,10 +136,10 @@ def run_checks(
     options
         The site: its profile, and what overrides it.
     recipe, changes
-        The recipe whose needs are checked, and changed values of it; by default that of the store's newest
-        release.
+        The recipe whose requirements are checked, and its changed values; by default the recipe of the
+        store's newest release.
     everything
-        Check what other recipes need, too, and optional programs.
+        Also check what other recipes need, and optional programs.
     ask
         Send each model server one small request.
     probe
@@ -167,7 +168,7 @@ def run_checks(
 
 
 def check_placement(site: Profile) -> Iterator[Finding]:
-    """Check that the profile places work that exists: an aspect, an evaluator or a suite's dimension."""
+    """Check that everything the profile assigns to a pool exists: aspects, evaluators, suite dimensions."""
     from tasks.aspects.registry import aspect_names
     from tasks.scoring.registry import BUILT_IN, added_evaluators
     from tasks.scoring.suites.registry import suites
@@ -197,7 +198,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_our_packages(names: Sequence[str] = OURS) -> Iterator[Finding]:
-    """Check that each package is ours, not a stray file of that name, and has no stranger's files."""
+    """Check that each package is ours, not a stray file of that name, and contains no foreign files."""
     home = Path(str(slvmeval.__file__)).resolve().parent.parent
     problems = [in_words(foreign)] if (foreign := foreign_packages(names)) else []
     mixed = {
@@ -208,7 +209,7 @@ def check_our_packages(names: Sequence[str] = OURS) -> Iterator[Finding]:
         if file.parts[0] in names
     }
     if mixed:
-        problems.append(f"{', '.join(sorted(mixed))}: install slvmeval into an environment of its own")
+        problems.append(f"{', '.join(sorted(mixed))}: install slvmeval into a separate environment")
     for problem in problems:
         yield Finding("our packages", CheckVerdict.FAIL, problem)
     if not problems:
@@ -218,7 +219,7 @@ def check_our_packages(names: Sequence[str] = OURS) -> Iterator[Finding]:
 def check_versions(
     wanted: Sequence[tuple[str, str, str, str]] = VERSIONS, installed: Callable[[str], str] = version
 ) -> Iterator[Finding]:
-    """Check the versions of packages that are known to break otherwise."""
+    """Check the versions of packages that are known to fail in some versions."""
     good = []
     for name, least, below, reason in wanted:
         try:
@@ -236,14 +237,14 @@ def check_versions(
 
 
 def _not_installed(what: str, module: str) -> Finding:
-    """Return the finding for a missing module: a warning if an extra brings it."""
+    """Return the finding for a missing module: a warning if an extra provides it."""
     if (missing := missing_package(module)) is not None:
         return Finding(what, CheckVerdict.WARN, str(missing))
     return Finding(what, CheckVerdict.FAIL, f"is not installed: {INSTALL}")
 
 
 def check_opencv() -> Iterator[Finding]:
-    """Check that OpenCV is the wheel with `xphoto`, and that no other one overwrote it."""
+    """Check that OpenCV is the wheel with `xphoto`, and that no other wheel overwrote it."""
     rivals = [name for name in OPENCV_RIVALS if _installed(name)]
     remedy = f"pip uninstall -y {' '.join((*rivals, OPENCV))}, then {INSTALL}"
     if not is_installed("cv2"):
@@ -323,7 +324,9 @@ def check_worker_processes() -> Iterator[Finding]:
     except PrerequisiteError as problem:
         yield Finding("worker processes", CheckVerdict.FAIL, str(problem))
     else:
-        yield Finding("worker processes", CheckVerdict.OK, "/dev/shm can be written, address space is enough")
+        yield Finding(
+            "worker processes", CheckVerdict.OK, "/dev/shm is writable, and there is enough address space"
+        )
 
 
 def check_loopback() -> Iterator[Finding]:
@@ -342,16 +345,16 @@ def check_tools() -> Iterator[Finding]:
         (
             "ffmpeg",
             ("ffmpeg",),
-            "verify --against-ffmpeg and materialise --encoder use it, and tests and benchmarks",
+            "used by verify --against-ffmpeg, materialise --encoder, tests and benchmarks",
         ),
-        ("browser", ("chromium", "chromium-browser", "google-chrome"), "only the tests of the pages use it"),
+        ("browser", ("chromium", "chromium-browser", "google-chrome"), "used only by the tests of the pages"),
     ):
         path_of = next((path for name in names if (path := shutil.which(name))), None)
         yield Finding(what, CheckVerdict.OK, path_of or f"not installed ({use})")
 
 
 def check_campaigns(root: Path) -> Iterator[Finding]:
-    """Check that campaigns in the store's own database show captions in the languages of their pages."""
+    """Check that campaigns in the store's database have captions in the languages of their pages."""
     from tasks.annotation.desk.desk import Desk
     from tasks.annotation.installation import database_url, installation_key, sqlite_file
     from tasks.annotation.publish import untranslated
@@ -388,7 +391,7 @@ def check_store(root: Path) -> Iterator[Finding]:
         what = str(root)
     elif root.is_dir() and any(root.iterdir()):
         yield Finding(
-            "store", CheckVerdict.FAIL, f"{root} is not a store and not empty: choose another --store"
+            "store", CheckVerdict.FAIL, f"{root} is neither a store nor empty: choose another --store"
         )
         return
     else:
@@ -419,7 +422,7 @@ def check_store(root: Path) -> Iterator[Finding]:
 
 
 def recipe_in_use(site: Profile, named: str | None, changes: Sequence[str] = ()) -> Recipe:
-    """Return the named recipe; else that of the store's newest release, else the one of builds by default.
+    """Return the named recipe, else that of the store's newest release, else the default recipe of builds.
 
     Raises
     ------
@@ -439,13 +442,13 @@ def recipe_in_use(site: Profile, named: str | None, changes: Sequence[str] = ())
                 newest = max(releases, key=lambda one: str(one.info["created_at"]))
                 return recipe_from(newest.recipe, stored=True)
         except SlvmevalError:
-            # no store yet, or one that its own check reports
+            # no store yet, or one that another check reports
             pass
     return recipe_with(named or DEFAULT_RECIPE, changes)
 
 
 def check_weights(site: Profile, recipe: Recipe | None = None) -> Iterator[Finding]:
-    """Check by size the weights that a recipe needs; without one, those of all recipes, and others."""
+    """Check the sizes of the weights that a recipe needs; without a recipe, of all weights."""
     from tasks.models.hub import ModelCheck, ModelHub
     from tasks.recipe import BUILT_IN, check_recipe
 

@@ -31,7 +31,7 @@ _KEYS_OF = (
     ("node configuration", ("cores", "memory", "gres", "constraint", "directives")),
     ("limit", ("qos", "maximum")),
 )
-#: Placeholder in scripts for values that only a build knows.
+#: Placeholder in scripts for values known only to a build.
 RUN, ADDRESS, PORT = "RUN", "ADDRESS", "PORT"
 
 
@@ -78,7 +78,7 @@ def check_cluster(
 
 
 def ask_slurm(site: Profile) -> tuple[list[Partition], list[Node]] | Finding:
-    """Return what SLURM offers, or why it does not answer."""
+    """Return what SLURM offers, or why it does not respond."""
     from infra.slurm import commands
 
     if shutil.which("sbatch") is None:
@@ -112,7 +112,9 @@ def check_pool(
         return [Finding(what, CheckVerdict.OK, fit)]
     states = ", ".join(sorted({node.state for node in matching}))
     return [
-        Finding(what, CheckVerdict.WARN, f"{fit}, but none of them takes jobs now ({states}): jobs will wait")
+        Finding(
+            what, CheckVerdict.WARN, f"{fit}, but none of them accepts jobs now ({states}): jobs will wait"
+        )
     ]
 
 
@@ -174,7 +176,7 @@ def check_scripts(
     Parameters
     ----------
     fit
-        For each pool, whether it fits; WARN if it fits only nodes that take no jobs now.
+        For each pool, whether it fits; WARN if it fits only nodes that accept no jobs now.
     """
     from infra.slurm import commands
 
@@ -202,7 +204,7 @@ def check_scripts(
 
 
 def script_of(site: Profile, pool: str, address: str) -> str:
-    """Return a pool's job script as written by a build, except for the run's name and port."""
+    """Return a pool's job script as a build writes it, except for the run's name and port."""
     from flows.prefect_executor import PRELOAD
     from infra.slurm.job_script import job_script
 
@@ -218,6 +220,6 @@ def script_of(site: Profile, pool: str, address: str) -> str:
 
 
 def _keys(refusal: str, site: Profile, pool: str) -> str:
-    """Return the keys that an sbatch error concerns."""
+    """Return the pool keys that an sbatch error refers to."""
     keys = next((keys for word, keys in _KEYS_OF if word in refusal.lower()), ("directives",))
     return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {site.place}"

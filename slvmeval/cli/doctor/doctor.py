@@ -25,7 +25,7 @@ class DoctorOptions(GpuCheckParameters):
     """Options of `doctor`."""
 
     ask: Annotated[bool, Given(by_set=True)] = Field(
-        default=True, description="Send each model server one small request; paid ones charge it."
+        default=True, description="Send each model server one small request; paid servers charge for it."
     )
     probe_nodes: Annotated[int, Given(metavar="N", by_set=True)] = Field(
         default=1, ge=0, description="Run a short job on N nodes of each kind of the worker pools."
@@ -38,7 +38,7 @@ class DoctorOptions(GpuCheckParameters):
     )
 
 
-#: What the job script depends on, and the switch itself.
+#: The options that the job script depends on, and the switch itself.
 _OF_SCRIPT = ("script", "pool", "store", "profile")
 
 
@@ -60,7 +60,7 @@ def doctor(options: DoctorOptions) -> None:
         gpu_check(options)
         return
     if options.everything:
-        refuse(options, "not with --all, which is about every recipe", "recipe", "changes")
+        refuse(options, "not with --all, which covers every recipe", "recipe", "changes")
     if options.recipe is None:
         refuse(options, "only with --recipe or --gpu", "changes")
     refuse(options, "only with --gpu", "direct")
@@ -91,9 +91,9 @@ def doctor(options: DoctorOptions) -> None:
 
 
 def _summary(wrong: int, unseen: int) -> str:
-    """Return the last line: what is wrong, and what was not seen."""
-    things = f"{count_text(unseen, 'thing')} could not be checked (marked ?)"
+    """Return the last line: what is wrong, and what could not be checked."""
+    things = f"{count_text(unseen, 'item')} could not be checked (marked ?)"
     if wrong:
         problems = f"{count_text(wrong, 'problem')} to fix"
         return f"{problems}; {things}" if unseen else problems
-    return f"nothing wrong was found, but {things}" if unseen else "all good"
+    return f"no problems were found, but {things}" if unseen else "all good"

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 #: Time limit of the job: verifying and loading 60 GB from a slow file system is most of it.
 WALLTIME = "00:30:00"
-#: Seconds within which SLURM ends a job whose time is up.
+#: Seconds within which SLURM ends a job that exceeds its time limit.
 SLURM_ENDS_S = 120.0
 
 
 class GpuCheckParameters(SiteParameters):
-    """What a check of GPUs takes."""
+    """Options of the GPU check."""
 
     gpu: bool = Field(
         default=False,
@@ -35,14 +35,14 @@ class GpuCheckParameters(SiteParameters):
     )
     recipe: Annotated[str | None, Given(metavar="NAME|FILE")] = Field(
         default=None,
-        description="What is needed; by default that of the store's newest release, else cpu-approx, with "
-        "--gpu paper.",
+        description="Recipe to check; by default that of the store's newest release, else cpu-approx, "
+        "with --gpu paper.",
     )
     changes: Annotated[tuple[str, ...], Given(("--set",), "KEY=VALUE", RARE)] = Field(
-        default=(), description="A changed value of that recipe."
+        default=(), description="Changed value of that recipe."
     )
     direct: Annotated[bool, Given(panel=RARE)] = Field(
-        default=False, description="With --gpu: check this machine, although the profile has a GPU pool."
+        default=False, description="With --gpu: check this machine even if the profile has a GPU pool."
     )
     pool: terminal.GpuPoolOption = ""
     max_wait: Annotated[float | None, Given(metavar="SECONDS", by_set=True)] = Field(
@@ -55,11 +55,11 @@ class GpuCheckParameters(SiteParameters):
 def gpu_check(options: GpuCheckParameters) -> None:
     """Load each model of a recipe on a GPU, degrade a short drawn clip with it, and measure time and memory.
 
-    It runs as a job of one of the profile's GPU pools, with the aspects that a build makes there, or on this
-    machine if there is none. The measured speeds are in the folder `speeds` of the store.
+    It runs as a job in one of the profile's GPU pools, with the aspects that a build processes there, or on
+    this machine if there is no such pool. The measured speeds are saved in the store's folder `speeds`.
 
-    Exit codes: 0 all was measured; 1 a model is missing or does not run or fit; 3 the drawn clip could not be
-    degraded for some aspect, so that its speed is unknown.
+    Exit codes: 0 everything was measured; 1 a model is missing, fails or does not fit; 3 the drawn clip
+    could not be degraded for some aspect, so its speed is unknown.
     """
     from flows.release.options import recipe_with
     from storage_schemas.store import Store

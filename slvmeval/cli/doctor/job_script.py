@@ -9,8 +9,8 @@ from slvmeval.cli import terminal
 def print_script(options: SiteParameters, pool: str) -> None:
     """Print the job script that a build submits to start a pool's workers.
 
-    RUN and PORT are placeholders for what only a build knows: its name and its scheduler's port. ADDRESS is
-    one if SLURM does not answer here.
+    RUN and PORT are placeholders for values known only to a build: its name and its scheduler's port. So is
+    ADDRESS if SLURM does not respond here.
     """
     from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, scheduler_address, script_of
     from slvmeval.cli.doctor.finding import Finding

@@ -1,4 +1,4 @@
-"""The check of ``slvmeval doctor`` on model servers: one small request of the kind each is used for."""
+"""The model server check of ``slvmeval doctor``: one small request of the kind each server is used for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from storage_schemas.first_of_many import first_names
 from tasks.llm.servers import WITHOUT_LIST, ChatServer, HttpStatus, Servers, entry_of, list_models, why
 from tasks.llm.vision_models import VLM_MODELS
 
-#: Seconds that a server may take for its answer, which includes reasoning and its first compilation.
+#: Seconds that a server may take to answer, including reasoning and initial compilation.
 PATIENCE_S = 120.0
 _MAX_TOKENS = 2048
 #: Side of the picture in pixels, and its colour.
@@ -26,12 +26,12 @@ _SIDE, _RED = 64, (200, 20, 20)
 
 
 def check_model_servers(site: Profile, ask: bool) -> Iterator[Finding]:
-    """Check every model server of the profile, and those that were announced in the store.
+    """Check every model server of the profile, and those announced in the store.
 
     Parameters
     ----------
     ask
-        Whether to send a request, besides the question for its models.
+        Whether to send a request in addition to listing the models.
     """
     store = store_path(site)
     servers = Servers(site.model_servers, store)
@@ -44,7 +44,7 @@ def check_model_servers(site: Profile, ask: bool) -> Iterator[Finding]:
 
 
 def check_model_server(name: str, servers: Servers, advice: str, ask: bool) -> Finding:
-    """Check that a server lists its models, and answers a request to the one that is used."""
+    """Check that a server lists its models, and that the model in use answers a request."""
     what = f"server {name}"
     unlisted = ""
     try:
@@ -67,9 +67,9 @@ def check_model_server(name: str, servers: Servers, advice: str, ask: bool) -> F
     serves = f"{server.base.removesuffix('/v1')} serves {listed}"
     model = server.model or _used(name, models)
     if not ask or not models:
-        return Finding(what, CheckVerdict.UNSEEN, f"{serves}; it was asked nothing")
+        return Finding(what, CheckVerdict.UNSEEN, f"{serves}; no request was sent")
     if model is None:
-        message = f"{serves}; it was asked nothing, name the model to ask: model = … in {entry_of(name)}"
+        message = f"{serves}; no request was sent, name the model to ask: model = … in {entry_of(name)}"
         return Finding(what, CheckVerdict.UNSEEN, message)
     patience = {"model": model, "patience_s": 0.0, "timeout_s": min(server.timeout_s, PATIENCE_S)}
     kind = kind_of(name, model)
@@ -97,7 +97,7 @@ _SENT: dict[Asks | Literal["clip"], str] = {
 
 
 def kind_of(name: str, model: str) -> Asks | Literal["clip"]:
-    """Return the kind of a server's requests: by its model, its own name, or words in the model's name."""
+    """Return the kind of a server's requests, judged by its model, its name, or words in the model's name."""
     served = VLLM_MODELS.values()
     known: dict[str, Asks] = {one.repository: one.asks for one in served}
     known |= {one.model: "images" for one in VLM_MODELS.values()}
@@ -113,17 +113,17 @@ def kind_of(name: str, model: str) -> Asks | Literal["clip"]:
 
 
 def _used(name: str, models: Sequence[str]) -> str | None:
-    """Return the model of a server that its users ask; None if that is not known."""
+    """Return the server's model that evaluators use; None if unknown."""
     if len(models) == 1:
         return models[0]
     users = [one.repository for one in VLLM_MODELS.values() if one.server == name]
-    # the cheapest of a paid server's is the last
+    # the last model of a paid server is the cheapest
     users += reversed([one.model for one in VLM_MODELS.values() if one.server == name])
     return next((model for model in users if model in models), None)
 
 
 def _listed(models: Sequence[str], most: int = 5) -> str:
-    """Return the names of some models; a provider lists dozens."""
+    """Return the names of some models, as providers list dozens."""
     return first_names(models, most) or "no models"
 
 
@@ -193,7 +193,7 @@ def _chat(server: ChatServer, picture: bool) -> tuple[float, str, str]:
     except UnusableAnswer as problem:
         return answer.seconds, shown, str(problem)
     except (ValueError, LookupError, TypeError):
-        return answer.seconds, shown, "which is not of the JSON Schema in the request"
+        return answer.seconds, shown, "which does not match the JSON Schema in the request"
     return answer.seconds, str(word)[:80], "" if word == right else "which is wrong"
 
 

@@ -22,14 +22,14 @@ from storage_schemas.first_of_many import first_names
 
 #: Number of nodes that a message names.
 _NAMED = 3
-#: Modules needed by the work; broken ones are found on a node before anything is queued.
+#: Modules that the work needs, tested on a node before anything is queued.
 MODULES = ("numpy", "av", "cv2", "zarr", "onnxruntime", "prefect", "tasks.pairs.stages", "infra.slurm.worker")
 
 
 def check_nodes(
     site: Profile, pools: Sequence[str], nodes: Sequence[Node], address: str, wait_s: float, per_kind: int = 1
 ) -> list[Finding]:
-    """Have a job on each kind of node of some pools do the checks of a worker, and report what it finds.
+    """Run a worker's checks as a job on each kind of node of some pools, and report the results.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def check_nodes(
 
 
 def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_s: float) -> list[NodeAnswer]:
-    """Have nodes of pools do the checks of workers, and what a build uses besides; nothing remains.
+    """Check nodes of pools as workers do, with everything else that a build uses; nothing is left behind.
 
     Raises
     ------
@@ -72,11 +72,11 @@ def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_
     ):
         run = Path(name)
         files = credential_files(run)
-        # as a run has it: files that only this user can read, and what tells its store from others
+        # as in a run: files that only this user can read, and the mark that identifies its store
         Credentials("", "").write(run)
         run_file = RunFile(scheduler=mark, versions=versions())
         write_atomic(run / "run.json", run_file.model_dump_json().encode())
-        # nodes may run jobs under another identity on the file system, which is to be found
+        # detects nodes that run jobs under another identity on the file system
         run.chmod(0o755)
         request = {
             "profile": site.place,
@@ -113,7 +113,7 @@ def _of_pool(site: Profile, name: str) -> dict[str, Any]:
 
 
 def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node], list[str]]:
-    """Return the nodes to probe, and a message for each kind of node that none can be probed of."""
+    """Return the nodes to probe, and a message for each kind of node without one that can be probed."""
     kinds: dict[str, list[Node]] = {}
     for node in fitting(pool, nodes):
         kinds.setdefault(described(node), []).append(node)
@@ -123,7 +123,7 @@ def _chosen(pool: Pool, nodes: Sequence[Node], per_kind: int) -> tuple[list[Node
         chosen += ready[:per_kind]
         if not ready:
             states = first_names([f"{node.name} {node.state}" for node in some], _NAMED)
-            unseen.append(f"no node with {kind} takes jobs now ({states}): none was checked")
+            unseen.append(f"no node with {kind} accepts jobs now ({states}): none was checked")
     return chosen, unseen
 
 

@@ -104,7 +104,7 @@ def print_result(result: EvaluationResult) -> None:
 
 
 def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> None:
-    """Print the accuracies of the evaluators that answered, and the command that makes a report of them."""
+    """Print the accuracies of the evaluators that answered, and the command for a report."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
     from tasks.report.accuracy import matrix_of
@@ -116,7 +116,7 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
     release = Release.open(Store.open(Path(options.store)), options.release, options.version)
     matrix = matrix_of(load_judged_release(release))
     columns = [column for column, name in enumerate(matrix.evaluators) if name in answered]
-    if columns:  # no accuracy contains controls or excerpts
+    if columns:  # controls and excerpts do not count towards the accuracies
         rows = [
             (row.title, row.pairs, *(_accuracy_text(row.cells[column]) for column in columns))
             for row in (*matrix.rows, *matrix.summary)
@@ -148,7 +148,7 @@ def _say_estimate(options: EvaluateOptions, run: terminal.RunSwitches) -> None:
     basis = {judge.label: judge.basis for judge in evaluation.judges if judge.basis}
     refused = {judge.label: judge.refused for judge in evaluation.judges if judge.refused}
     output = {"prices_as_of": evaluation.prices.as_of, "rows": [row.as_json() for row in rows]}
-    nothing = [] if refused else ["nothing is left to ask: every request was made before"]
+    nothing = [] if refused else ["nothing left to ask: every request has been made"]
     terminal.show(
         run.output,
         {**output, "basis": basis, "refused": refused},
@@ -168,7 +168,7 @@ def _print_estimate(evaluation: Evaluation, rows: list[EvaluatorEstimate]) -> No
     print_prices(evaluation.prices)
 
 
-judgements = CommandGroup(no_args_is_help=True, help="The answers of evaluators, as a file.")
+judgements = CommandGroup(no_args_is_help=True, help="The answers of evaluators as a file.")
 
 
 class ExportJudgementsOptions(SiteParameters):
@@ -194,7 +194,7 @@ def export_judgements(
 
 
 def batches(options: ListOptions) -> None:
-    """Print the batches whose answers are not collected yet: id, age, and what the provider last reported."""
+    """Print the batches not collected yet: id, age, and what the provider last reported."""
     from tasks.scoring.submitted import batch_records
 
     waiting = {
@@ -203,21 +203,23 @@ def batches(options: ListOptions) -> None:
         for batch in records.batches()
     }
     found = [waiting[id_] for id_ in chosen(options, waiting)]
-    lines = [batch.in_words() for batch in found] or ["no batch waits for answers"]
+    lines = [batch.in_words() for batch in found] or ["no batches are waiting for answers"]
     terminal.show(options.output, [batch.as_json() for batch in found], *lines)
 
 
 class ImportJudgementsOptions(SiteParameters):
     """Options of `import-judgements`."""
 
-    file: Annotated[Path, Given(("file",), "FILE")] = Field(description="What `judgements export` wrote.")
+    file: Annotated[Path, Given(("file",), "FILE")] = Field(
+        description="A file written by `judgements export`."
+    )
 
 
 @judgements.command(name="import")
 def import_judgements(
     options: ImportJudgementsOptions,
 ) -> None:
-    """Check a file of judgements and add those that the store does not have.
+    """Check a file of judgements and add those that the store lacks.
 
     Example: `slvmeval judgements import theirs.parquet --store STORE`
     """

@@ -1,4 +1,4 @@
-"""Evaluators: ``slvmeval list evaluators``, and the package of a new one, ``slvmeval init --kind``."""
+"""``slvmeval list evaluators``, and ``slvmeval init --kind``, which writes a package for a new one."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from slvmeval.cli.listing import ListOptions
 if TYPE_CHECKING:
     from tasks.scoring.declared import Declared
 
-#: A name that can be a distribution, an entry point and, with underscores, a module.
+#: A name valid for a distribution, an entry point and, with underscores, a module.
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Shape(StrEnum):
-    """What a new evaluator does."""
+    """Kind of a new evaluator."""
 
     judge = "judge"
     scorer = "scorer"
@@ -35,7 +35,7 @@ _USE = {Shape.judge: "{}", Shape.scorer: "{}", Shape.model_judge: "'{}?model=MOD
 
 
 def list_evaluators(options: ListOptions) -> None:
-    """Print the evaluators; one of an installed package is imported only if it is named."""
+    """Print the evaluators; those of installed packages are imported only if named."""
     from tasks.scoring.declared import declared
     from tasks.scoring.registry import BUILT_IN, added_evaluators, factory
 
@@ -56,7 +56,7 @@ def list_evaluators(options: ListOptions) -> None:
         ]
         columns_of = ("setting", "type", "default", "meaning")
         grids.append(terminal.Grid(f"settings of {name}", columns_of, settings))
-    hint = () if options.names else ("`slvmeval list evaluators NAME` has the settings of one",)
+    hint = () if options.names else ("`slvmeval list evaluators NAME` shows an evaluator's settings",)
     values = {name: one.as_json() for name, one in told.items()}
     terminal.show(options.output, {**values, **from_packages}, *grids, *hint)
 
@@ -66,17 +66,18 @@ def _facts(one: Declared) -> tuple[str, str, str]:
 
 
 def new(folder: Path, shape: Shape) -> None:
-    """Write the package of a new evaluator, which installs, passes its test and judges.
+    """Write a working package for a new evaluator, with a test.
 
     Parameters
     ----------
     folder
-        Its folder; the folder's name is the evaluator's.
+        Its folder, whose name becomes the evaluator's.
     """
     name = folder.resolve().name
     write_package(name, shape, folder)
     terminal.say(
-        f"the package of the {shape.value} {name} is in {folder}: {_module(name)}.py is all of it. Next:",
+        f"the package of the {shape.value} {name} is in {folder}: {_module(name)}.py contains "
+        "all of it. Next:",
         f"  pip install -e {folder}",
         f"  pytest {folder}",
         f"  slvmeval evaluate -e {_USE[shape].format(name)} --store STORE",
@@ -84,7 +85,7 @@ def new(folder: Path, shape: Shape) -> None:
 
 
 def write_package(name: str, shape: Shape, folder: Path) -> None:
-    """Write the package of a new evaluator as a new folder.
+    """Write a package for a new evaluator into a new folder.
 
     Parameters
     ----------
@@ -107,11 +108,11 @@ def write_package(name: str, shape: Shape, folder: Path) -> None:
     module = _module(name)
     if not _NAME.fullmatch(name) or keyword.iskeyword(module):
         raise UserInputError(
-            f"{name!r} cannot be the name of an evaluator's package: write small letters, digits and single "
-            "hyphens, a letter first"
+            f"{name!r} cannot be the name of an evaluator's package: use lower-case letters, "
+            "digits and single hyphens, starting with a letter"
         )
     if name in BUILT_IN or name in added_evaluators():
-        raise UserInputError(f"there is an evaluator {name} already: choose another name")
+        raise UserInputError(f"evaluator {name} already exists: choose another name")
     if importlib.util.find_spec(module) is not None:
         raise UserInputError(f"there is a Python module {module} already: choose another name")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -1,4 +1,5 @@
-"""``slvmeval report``: how well the judges of a release perform. ``slvmeval compare``: is one of two better?
+"""``slvmeval report``: how well the judges of a release perform. ``slvmeval compare``: is one of two
+evaluators better?
 
 ``slvmeval submission`` and ``slvmeval leaderboard``: a judge's answers as one file, and a page that compares
 such files.
@@ -35,17 +36,17 @@ if TYPE_CHECKING:
 TiesOption = Annotated[
     Literal["half", "wrong", "dropped"],
     Given(("--ties",), "half|wrong|dropped", by_set=True),
-    Field(description="How an answer without a winner counts."),
+    Field(description="How answers without a winner count."),
 ]
 IntervalOption = Annotated[
     Literal["clustered", "wilson", "paper"],
     Given(("--interval",), "clustered|wilson|paper", by_set=True),
-    Field(description="The interval on the page; the CSV has all."),
+    Field(description="Interval shown on the page; the CSV has all."),
 ]
 FailuresOption = Annotated[
     Literal["ignored", "half", "wrong"],
     Given(("--failures",), "ignored|half|wrong", by_set=True),
-    Field(description="How a request without an answer counts."),
+    Field(description="How requests without an answer count."),
 ]
 
 
@@ -59,7 +60,7 @@ def register(app: typer.Typer) -> None:
 
 
 class JudgedOptions(ReleaseParameters):
-    """Which judged pairs, and how answers count."""
+    """Which judged pairs to include, and how answers count."""
 
     pairs: OtherPairs = None
     ties: TiesOption = "half"
@@ -78,7 +79,7 @@ class ReportOptions(JudgedOptions):
     pair_pages: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=20,
         ge=0,
-        description="Number of pairs with a page of their own: those on which the evaluators disagree most.",
+        description="Number of pairs with a separate page: those on which the evaluators disagree most.",
     )
     public: Annotated[bool, Given(panel=RARE)] = Field(
         default=False,
@@ -92,7 +93,7 @@ class ReportOptions(JudgedOptions):
         default=10.0,
         ge=0.1,
         le=100,
-        description="With `--against`: accuracies that differ by less count as reproduced.",
+        description="With `--against`: accuracies within this difference count as reproduced.",
     )
     open_it: OpenOption = False
     quiet: terminal.QuietOption = False
@@ -103,9 +104,9 @@ def report(
 ) -> None:
     """Write a page, tables and figures on the judgements of a release.
 
-    With `--pairs` it is on other people's pairs or your own.
+    `--pairs` reports on your own or other people's pairs instead.
 
-    Exit code 3: the file of published values does not fit; what is wrong with it is not compared.
+    Exit code 3: some published values in the file do not match the release; they are not compared.
 
     Example: `slvmeval report main --store STORE --out REPORT --against paper --open`
     """
@@ -154,9 +155,11 @@ class CompareOptions(JudgedOptions):
     first: Annotated[str, Given(("first",), "FIRST")] = Field(
         description="An evaluator, named as in the report."
     )
-    second: Annotated[str, Given(("second",), "SECOND")] = Field(description="The one to compare it with.")
+    second: Annotated[str, Given(("second",), "SECOND")] = Field(
+        description="The evaluator to compare it with."
+    )
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
-        default=None, description="Also write a page, a figure, a table into it."
+        default=None, description="Also write a page, a figure and a table into this folder."
     )
     points: Annotated[float, Given(metavar="N", by_set=True)] = Field(
         default=5.0, description="How many pairs would show a difference of N points?"
@@ -167,7 +170,7 @@ class CompareOptions(JudgedOptions):
 def compare(
     options: CompareOptions,
 ) -> None:
-    """Test whether one of two evaluators is better, where, by how much, and the number of pairs needed.
+    """Test whether one of two evaluators is better, where and by how much, and how many pairs are needed.
 
     Example: `slvmeval compare gpt-5-video qwen3-vl-video --store STORE --out COMPARISON`
     """
@@ -184,17 +187,17 @@ def compare(
     if options.out is None:
         refuse(options, "only with --out DIR, which has the page", "open_it")
     gathered = _judged_pairs(options)
-    made = compare_evaluators(gathered, options.first, options.second, options.points / 100)
-    table = comparison_table(made)
+    comparison = compare_evaluators(gathered, options.first, options.second, options.points / 100)
+    table = comparison_table(comparison)
     if table.rows:
-        # a terminal is narrow; the page has the rest
+        # a terminal is narrow; the page shows the rest
         shown = tuple(column for column in table.columns if column.key not in _ON_THE_PAGE_ONLY)
         terminal.say(_grid(replace(table, columns=shown)))
-    terminal.say(*verdict(made))
+    terminal.say(*verdict(comparison))
     if options.out is None:
         return
     owned = OwnedFolder(options.out.resolve(), "files.json")
-    for name, content in comparison_files(made).items():
+    for name, content in comparison_files(comparison).items():
         owned.write(name, content)
     owned.settle()
     page = options.out.resolve() / f"{NAME}.html"
@@ -222,7 +225,8 @@ class JuryOptions(JudgedOptions):
 def jury(
     options: JuryOptions,
 ) -> None:
-    """Report how a jury of several evaluators would answer: majority, fitted weights, best jury of each size.
+    """Report how juries of evaluators would answer: by majority, with fitted weights, and the best jury of
+    each size.
 
     It uses stored answers only. The report has the same tables for all evaluators.
 
@@ -286,7 +290,7 @@ def _print_against(against: Against) -> None:
         terminal.tell(line)
     terminal.say(*map(_grid, against.tables))
     if not against.tables:
-        terminal.say(f"nothing of {against.title} can be compared with what is here")
+        terminal.say(f"no value of {against.title} can be compared with this report")
 
 
 def _grid(table: Table) -> terminal.Grid:
@@ -319,7 +323,9 @@ class MakeOptions(ReleaseParameters):
         str,
         Given(("--evaluator", "-e"), "NAME"),
     ] = Field(
-        default="", description="Whose answers; of --answers, its name instead of the model of the log."
+        default="",
+        description="Evaluator whose answers to submit; with --answers, the name to use instead of the "
+        "log's model.",
     )
     card: CardOption
     answers: Annotated[Path | None, Given(metavar="FILE", no_folder=True)] = Field(
@@ -333,7 +339,7 @@ class MakeOptions(ReleaseParameters):
         default="", description="Prefix of the settings' checksum, if there are several."
     )
     prices: Annotated[Path | None, Given(metavar="FILE", by_set=True)] = Field(
-        default=None, description="The price list used; by default the built-in one."
+        default=None, description="Price list; by default the built-in one."
     )
 
 
@@ -343,8 +349,8 @@ def make(
 ) -> None:
     """Write a judge's answers on a release as a submission, and check it.
 
-    `slvmeval export --harness` writes what another harness runs. Of its answers, rows that are unknown,
-    missing, there twice or contradict each other are named, and nothing is written.
+    `slvmeval export --harness` writes a task for another harness. If its answers have unknown, missing,
+    duplicate or contradictory rows, these are listed and nothing is written.
 
     Example: `slvmeval submission make mine.json -e my-judge --card card.toml --store STORE`
     """
@@ -373,12 +379,12 @@ def make(
         for row in judged
         if row.evaluator == options.evaluator and row.settings.startswith(options.settings)
     ]
-    made = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
-    _write_submission(options.file, made, opened)
+    submission = make_submission(opened, rows, who, UsedPrices(as_of=used.as_of, source=used.source))
+    _write_submission(options.file, submission, opened)
 
 
 def _of_harness(options: MakeOptions, answers: Path) -> None:
-    """Write a submission of another harness's log, or of a table of answers."""
+    """Write a submission from another harness's log, or from a table of answers."""
     from tasks.publish.foreign_answers import judgements_from
     from tasks.publish.submission import UsedPrices, make_submission, read_card
 
@@ -389,20 +395,20 @@ def _of_harness(options: MakeOptions, answers: Path) -> None:
     _write_submission(options.file, make_submission(opened, rows, who, UsedPrices()), opened)
 
 
-def _write_submission(file: Path, made: Submission, release: Release) -> None:
+def _write_submission(file: Path, submission: Submission, release: Release) -> None:
     """Write a valid submission, and report its content."""
     from storage_schemas.commit import write_atomic
     from tasks.publish.submission import check_submission, submission_bytes
 
     draft = file.with_name(f".{file.name}.unchecked")
     try:
-        write_atomic(draft, submission_bytes(made))
+        write_atomic(draft, submission_bytes(submission))
         check_submission(draft, release)
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
-    failed = sum(answer.failure is not None for answer in made.answers)
-    terminal.say(f"{len(made.answers)} answers, {failed} of them failures: {file}")
+    failed = sum(answer.failure is not None for answer in submission.answers)
+    terminal.say(f"{len(submission.answers)} answers, {failed} of them failures: {file}")
 
 
 class CheckOptions(ReleaseParameters):
@@ -410,9 +416,9 @@ class CheckOptions(ReleaseParameters):
 
     file: FileArgument
     push: Annotated[str | None, Given(metavar="ORG/NAME")] = Field(
-        default=None, description="Upload it, if it is in order, to a dataset of the Hugging Face hub."
+        default=None, description="Upload it, if valid, to a dataset of the Hugging Face hub."
     )
-    public: bool = Field(default=False, description="Everyone can read a dataset that --push makes.")
+    public: bool = Field(default=False, description="Let everyone read a dataset that --push creates.")
     output: terminal.FormatOption = "table"
 
 
@@ -436,7 +442,7 @@ def check(
     else:
         check_repository(options.push)
     submission = check_submission(options.file, terminal.open_release(options)).submission
-    lines = [f"{submission.card.name}: {len(submission.answers)} answers, in order"]
+    lines = [f"{submission.card.name}: {len(submission.answers)} answers, valid"]
     for aspect, one in submission.accuracies.items():
         accuracy = "–" if one.accuracy is None else f"{100 * one.accuracy:.1f}"
         lines.append(f"  {aspect:<24} {accuracy:>5}  n {one.n}, {one.failed} failed")
@@ -482,7 +488,7 @@ def leaderboard(
             refused[file.name] = str(problem).replace(str(file), file.name)
             terminal.tell(str(problem))
     if not checked:
-        raise UserInputError(f"none of the submissions is valid: {options.out} is left as it was")
+        raise UserInputError(f"none of the submissions is valid: {options.out} is unchanged")
     page = write_leaderboard(
         opened, checked, options.out.resolve(), refused=refused, interval=options.interval
     )

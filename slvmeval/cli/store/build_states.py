@@ -10,7 +10,7 @@ from storage_schemas.store import Store
 
 
 def refuse_while_running(store: Store, what: str) -> None:
-    """Refuse to change a store while a build is running in it.
+    """Raise an error if a build is running in the store that is to be changed.
 
     Raises
     ------
@@ -24,7 +24,7 @@ def refuse_while_running(store: Store, what: str) -> None:
             what_runs = "a build" if run["what"] == "build" else f"a run of {run['what']}"
             raise UserInputError(
                 f"{what_runs} is running in {store.root} (process {run['pid']} on {run['host']}): {what} "
-                "would take away what it needs; wait for it (slvmeval status --watch) or stop it; if that "
+                "would remove data it needs; wait for it (slvmeval status --watch) or stop it; if that "
                 f"process no longer exists, remove {run['file']}"
             )
 

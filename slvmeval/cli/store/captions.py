@@ -34,8 +34,10 @@ class CaptionsOptions(SiteParameters):
         description="Id of a source; or two analysers, by default rules and llm: each a name, or a recipe "
         "that uses it (a built-in name, a .toml or .json file).",
     )
-    clip: int | None = Field(default=None, ge=0, description="Of a source, only this clip, counted from 0.")
-    raw: bool = Field(default=False, description="Of a source, also the language model's raw answers.")
+    clip: int | None = Field(
+        default=None, ge=0, description="For a source, show only this clip, counted from 0."
+    )
+    raw: bool = Field(default=False, description="For a source, also show the language model's raw answers.")
     examples: Annotated[int, Given(("--max-shown",), by_set=True)] = Field(
         default=3, ge=0, description="Maximum number of disagreements to show per field."
     )
@@ -48,10 +50,9 @@ class CaptionsOptions(SiteParameters):
 def captions(options: CaptionsOptions) -> None:
     """Show the analyses of a source's captions and their cost, or compare two analysers.
 
-    Two analysers are compared on the captions that both analysed. For each field: the share of clips in which
-    each names something, and how well the entries agree. For each aspect: the share of clips that each
-    considers eligible. First build the same sources with two recipes that differ in `caption_analysis`;
-    existing analyses are reused.
+    Two analysers are compared on the captions that both analysed: for each field, the share of clips with
+    entries and how well these agree; for each aspect, the share of eligible clips. First build the same
+    sources with two recipes that differ in `caption_analysis`; existing analyses are reused.
 
     Example: `slvmeval captions SOURCE --store STORE --clip 3 --raw`, `slvmeval captions rules mine.toml`
     """
@@ -114,7 +115,7 @@ def _analyses_of(stored: list[StoredAnalysis], name: str) -> dict[str, StoredAna
 
 
 def _captions(store: Store) -> dict[str, list[str]]:
-    """Return the captions of the store's releases as they are analysed, by source: empty without a frame."""
+    """Return the captions of the store's releases as analysed, by source; empty for clips without frames."""
     from storage_schemas.release import Release, release_names
 
     captions: dict[str, list[str]] = {}

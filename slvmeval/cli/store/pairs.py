@@ -68,7 +68,7 @@ def pairs(options: PairsCommandOptions) -> None:
             _show(opened, pair_id, options.output)
         return
     if options.source is not None:
-        # an unknown id is refused
+        # an unknown id is an error
         opened.source(options.source)
     records = [
         record

@@ -1,4 +1,4 @@
-"""``slvmeval gallery``, ``materialise``, ``export`` and ``pull``: what leaves the store, and comes back."""
+"""``slvmeval gallery``, ``materialise``, ``export`` and ``pull``: publish from a store, and import."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def show_gallery(release: Release, target: Path, quiet: bool = False, private: b
 
 
 def _restored(release: Release, source_ids: Iterable[str], quiet: bool) -> dict[str, str]:
-    """Make the frames of sources again where they are gone; return by source why that failed."""
+    """Recreate missing frames of sources; return the reasons for failures by source."""
     from tasks.publish.frame_restore import restore_frames
 
     with terminal.long_work("frames", quiet) as say:
@@ -94,7 +94,7 @@ class MaterialiseOptions(ReleaseParameters):
         default=None,
         description="An encoder of the ffmpeg command on PATH for H.264, HEVC, AV1 or VP9: libx265, "
         "libsvtav1, "
-        "h264_nvenc, … Options: 'libx265?crf=24&preset=slow'. Both sides are then encoded whole.",
+        "h264_nvenc, … Options: 'libx265?crf=24&preset=slow'. Both sides are then encoded in full.",
     )
     quiet: terminal.QuietOption = False
 
@@ -131,7 +131,7 @@ def materialise(
 def _copy_units(
     release: Release, records: Sequence[PairRecord], out: Path, sides: Sequence[SideName], quiet: bool
 ) -> tuple[dict[str, str], int]:
-    """Write pairs by PyAV; return the problems by source or pair, and the number of pairs written."""
+    """Write pairs with PyAV; return the problems by source or pair, and the number of pairs written."""
     from tasks.publish.frame_restore import needs_frames
     from tasks.publish.pair_videos import materialise_pair
 
@@ -157,7 +157,7 @@ def _encode_whole(
     encoder: str,
     quiet: bool,
 ) -> tuple[dict[str, str], int]:
-    """Write pairs by an encoder of the ffmpeg command; return as :func:`_copy_units`."""
+    """Write pairs with an encoder of the ffmpeg command; return the same as :func:`_copy_units`."""
     from storage_schemas.errors import PrerequisiteError, StoreError
     from tasks.media.ffmpeg_command import find_ffmpeg
     from tasks.publish.pair_videos import encode_pair, is_encoded
@@ -181,7 +181,7 @@ def _encode_whole(
                     high[source] = paths.get("high")
                     written += 1
                 except (StoreError, PrerequisiteError) as problem:
-                    # another pair of the source may have no such fault
+                    # another pair of the source may not have this fault
                     problems[record.pair_id] = f"{release.source(source).title}, {record.aspect}: {problem}"
             step(done, len(records), str(folder))
     return problems, written
@@ -199,8 +199,8 @@ class ExportOptions(ReleaseParameters):
 
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
         default=None,
-        description="Folder to write, by default export; with --recipe-only also FILE.json. With --push "
-        "none is kept by default.",
+        description="Folder to write, by default export; with --recipe-only also FILE.json. With --push, "
+        "by default no folder is kept.",
     )
     recipe_only: bool = Field(
         default=False,
@@ -214,23 +214,22 @@ class ExportOptions(ReleaseParameters):
         default=False, description="Include the votes of a filtered release."
     )
     packed: bool = Field(
-        default=False, description="Include the release itself, which `slvmeval pull` opens in another store."
+        default=False, description="Include the release itself, for `slvmeval pull` into another store."
     )
     push: Annotated[str | None, Given(metavar="ORG/NAME")] = Field(
         default=None, description="Upload it, --packed, to a dataset of the Hugging Face hub."
     )
     public: Annotated[bool, Given(panel=RARE)] = Field(
-        default=False, description="With --push: everyone can read a dataset that is new."
+        default=False, description="With --push: let everyone read a newly created dataset."
     )
     harness: Annotated[
         Literal["inspect-ai", "lmms-eval"] | None, Given(metavar="inspect-ai|lmms-eval", panel=RARE)
     ] = Field(
         default=None,
-        description="Write a task that this harness runs in place of a dataset: a row for each pair and "
-        "order.",
+        description="Instead of a dataset, write a task for this harness: one row per pair and order.",
     )
     frames: Annotated[int, Given(("--max-frames",), by_set=True)] = Field(
-        default=48, ge=2, description="With --harness: most pictures of a row, of both videos."
+        default=48, ge=2, description="With --harness: maximum frames per row, of both videos together."
     )
     quiet: terminal.QuietOption = False
 
@@ -240,10 +239,10 @@ def export(
 ) -> None:
     """Write a release as a folder that Hugging Face `datasets` loads, with card, licences and credits.
 
-    Of sources that may not be redistributed, only the pinned recipe is exported. Exit code 3 if that is
-    all, or pairs were left out because their frames are gone and cannot be recreated. --push uploads a
-    release all of whose sources may be redistributed, and repeating it resumes; HF_TOKEN or `hf auth login`
-    log in.
+    For sources that may not be redistributed, only the pinned recipe is exported. Exit code 3 if nothing
+    else was, or if pairs were left out because their frames are gone and cannot be recreated. --push uploads
+    a release if all its sources may be redistributed; repeating it resumes; HF_TOKEN or `hf auth login` log
+    in.
 
     Example: `slvmeval export demo --store STORE --push my-lab/demo`
 
@@ -260,12 +259,12 @@ def export(
     opened = terminal.open_release(options)
     if options.harness is not None:
         unfit = ("recipe_only", "votes", "packed", "push", "public")
-        refuse(options, "not with --harness, whose folder has rows only", *unfit)
+        refuse(options, "not with --harness, which writes only rows", *unfit)
         _export_for_harness(opened, options.harness, out, options.frames, options.private, options.quiet)
         return
     refuse(options, "only with --harness", "frames")
     if options.push is not None:
-        why = "not with --push, which hands on a whole release that may be redistributed"
+        why = "not with --push, which publishes a whole redistributable release"
         refuse(options, why, "private", "recipe_only")
         out = _folder_to_push(opened, options.push, out)
     else:
@@ -283,7 +282,7 @@ def export(
     problems = _restored(opened, wanted, options.quiet)
     if problems and packed:
         raise UserInputError(
-            f"release {opened.name} can only be packed whole, and frames are gone: "
+            f"release {opened.name} can only be packed as a whole, and frames are missing: "
             f"{next(iter(problems.values()))}"
         )
     with terminal.step_bar("export", options.quiet) as step:
@@ -299,7 +298,7 @@ def export(
             progress=step,
         )
     if problems:
-        # the recipe pins all pairs, including those whose videos could not be written now
+        # the recipe pins all pairs, even those whose videos could not be written now
         export_recipe(opened, out / "recipe.json")
     terminal.say(f"{count_text(result.pairs, 'pair')} in {result.path}")
     if result.left_out:
@@ -310,7 +309,7 @@ def export(
     if options.push is not None:
         from tasks.publish.hub_sharing import push_release
 
-        terminal.tell(f"sending it to {options.push}: only what is not there yet")
+        terminal.tell(f"uploading to {options.push}: only what is missing there")
         page = push_release(
             out, options.push, options.public, f"Release {opened.name}, version {opened.version}"
         )
@@ -334,17 +333,17 @@ def _export_for_harness(
     problems = _restored(release, passed, quiet)
     rest = WithoutSources(release, problems) if problems else release
     with terminal.step_bar("export", quiet) as step:
-        made = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
-    terminal.say(f"{made.rows} rows, {made.pairs} pairs in both orders: {made.path / 'README.md'}")
-    if made.left_out:
-        terminal.say(f"{len(made.left_out)} sources may not be redistributed and were left out")
-    if not made.pairs:
+        written = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
+    terminal.say(f"{written.rows} rows, {written.pairs} pairs in both orders: {written.path / 'README.md'}")
+    if written.left_out:
+        terminal.say(f"{len(written.left_out)} sources may not be redistributed and were left out")
+    if not written.pairs:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
     _end_without(problems, sum(len(release.pairs(source_id=id_)) for id_ in problems))
 
 
 def _folder_to_push(release: Release, repository: str, out: Path | None) -> Path:
-    """Check, before any work, that a release may leave; return the folder to write."""
+    """Check, before any work, that a release may be published; return the folder to write."""
     from tasks.publish.hub_sharing import check_repository
     from tasks.publish.packed_release import check_may_leave
 
@@ -360,7 +359,7 @@ class PullOptions(SiteParameters):
         description="A dataset of the Hugging Face hub, or a folder that `export --packed` wrote."
     )
     out: Annotated[Path | None, Given(metavar="DIR")] = Field(
-        default=None, description="Take the submissions of the dataset into this folder, not a release."
+        default=None, description="Fetch the dataset's submissions, not a release, into this folder."
     )
     revision: RevisionOption = "main"
     quiet: terminal.QuietOption = False
@@ -371,9 +370,9 @@ def pull(
 ) -> None:
     """Import a shared release into a store, which is created if necessary, or submissions.
 
-    It can then be opened, verified, judged and extended like one of your own. What the store has is not
-    fetched again: repeating the command resumes. HF_TOKEN or `hf auth login` log in, HF_ENDPOINT names
-    another hub.
+    The release can then be opened, verified, judged and extended like your own. Only missing files are
+    fetched: repeating the command resumes. HF_TOKEN or `hf auth login` log in, HF_ENDPOINT names another
+    hub.
 
     Example: `slvmeval pull my-lab/demo --store STORE`, `slvmeval pull my-lab/answers --out SUBMISSIONS`
     """
@@ -399,9 +398,9 @@ def pull(
             release = pull_release(
                 target, options.origin, options.revision, terminal.teller(options.quiet), step
             )
-    made = release.manifest.content
+    counts = release.manifest.content
     terminal.say(
-        f"release {release.name}, version {release.version}: {made['pairs']} pairs of {made['sources']} "
+        f"release {release.name}, version {release.version}: {counts['pairs']} pairs of {counts['sources']} "
         f"sources in {target.root}",
         f"content checksum {release.manifest.content_checksum}",
         f"next: {command_line('verify', release.name, store=target.root)}",

@@ -32,10 +32,10 @@ from tasks.recipe import recipe_from
 
 @dataclass(frozen=True)
 class ReleaseDamage:
-    """Damage in a release or its store; `artifacts` are the (kind, id) to recreate.
+    """Damage in a release or its store; `artifacts` lists the (kind, id) to recreate.
 
     `source_id` is set for a source's frames, `index` for the release version itself, `file` for another file
-    of the store that the next build makes again.
+    of the store that the next build recreates.
     """
 
     what: str
@@ -46,7 +46,7 @@ class ReleaseDamage:
     file: str = ""
 
 
-#: Fewer pairs are checked in this process: starting others takes longer.
+#: Fewer pairs are checked in this process: starting worker processes would take longer.
 _WORTH_PROCESSES = 50
 #: Files of the store that one call of a worker checks.
 _PLACES_A_CALL = 20
@@ -60,21 +60,21 @@ def check_release(
     quiet: bool = False,
     workers: int = 1,
 ) -> list[ReleaseDamage]:
-    """Return the damage of a release and its store: in its index, its sources' frames, its pairs.
+    """Return the damage in a release and its store: in the index, the sources' frames, the pairs.
 
     Evicted frames are recreated first; if that fails, it is reported as the source's damage.
 
     Parameters
     ----------
     release
-        None if it cannot be opened: the files of the store are then checked alone.
+        None if it cannot be opened: then only the store's files are checked.
     deep
-        Also read both sides of each pair through its view, and check every file of the store, whether the
-        release uses it or not.
+        Also read both sides of each pair through its view, and check all files of the store, even those that
+        the release does not use.
     step
         Called with (steps done, total steps, what was checked); a step is a pair, or some of the files.
     quiet
-        Do not report whose frames are recreated.
+        Do not report the sources whose frames are recreated.
     workers
         Number of processes.
     """
@@ -89,7 +89,7 @@ def check_release(
             for row in release.sources():
                 sizes[row.source_id] = len(release.pairs(source_id=row.source_id))
             if release_checksum(release.pairs()) != release.manifest.content_checksum:
-                raise IntegrityError(f"the pairs in {release.path} do not give its checksum")
+                raise IntegrityError(f"the pairs in {release.path} do not match its checksum")
         except IntegrityError as problem:
             damages.append(ReleaseDamage(f"index of version {release.version}", str(problem), index=True))
             sizes = {}
@@ -146,7 +146,7 @@ def _check_pairs(
     except OSError as problem:
         if not is_away(problem):
             raise
-        # nothing to remove: it says nothing about the data
+        # nothing to remove: the failure is not damage in the data
         return [ReleaseDamage(f"pairs of {release.source(source_id).title}", unanswered(problem))]
 
 
@@ -182,7 +182,7 @@ def check_against_ffmpeg(
     step: Callable[[int, int, str], None],
     quiet: bool = False,
 ) -> list[ComparedSource]:
-    """Compare all stored frames of some sources with those that the ffmpeg command reads.
+    """Compare all stored frames of some sources with the ffmpeg command's.
 
     Evicted frames are recreated first.
 
@@ -191,13 +191,14 @@ def check_against_ffmpeg(
     command
         The program.
     count
-        Number of sources: a draw keyed by the release's seed, so more sources include those of fewer.
+        Number of sources, drawn with the release's seed; a larger number includes the sources of a smaller
+        one.
     tolerance
         Steps of 255 by which a sample may differ.
     step
         Called with (sources done, total sources, title).
     quiet
-        Do not report whose frames are recreated.
+        Do not report the sources whose frames are recreated.
     """
     recipe = recipe_from(release.recipe, stored=True)
     rows = sorted(
@@ -232,7 +233,7 @@ def _check_source(
         gone = restore_frames(release, [source_id], teller(quiet)).get(source_id)
         if gone is not None:
             return ReleaseDamage(what, gone, artifacts, source_id)
-        # its files first: what they state about the frames is then unchanged
+        # its files first: they state how the frames should be
         check_files(store.artifact_path(FRAMES, frames_id))
         timeline = artifact_id(TIMELINE, store.manifest(FRAMES, frames_id).consumes)
         artifacts = ((TIMELINE, timeline),)
@@ -265,7 +266,7 @@ def _check_pair(
     try:
         stored = read_pair(store, record.pair_id)
         if stored.model_copy(update={"bin_s": record.bin_s}) != record:
-            problems.append("the release has another record of it than its artifact")
+            problems.append("the release's record differs from its artifact")
     except IntegrityError as problem:
         problems.append(str(problem))
     if not problems:
@@ -283,7 +284,7 @@ def repair_release(release: Release, damages: list[ReleaseDamage], quiet: bool =
     """Remove damaged artifacts and recreate frames; return descriptions of what was done.
 
     Pairs of a damaged clip are removed with it, and verifications with their pair: the next build recreates
-    and verifies them. Rows that people or model servers gave are not removed.
+    and verifies them. Rows written by people or model servers are not removed.
     """
     store = release.store
     done = []

@@ -52,7 +52,7 @@ def status(
     Example: `slvmeval status --store STORE --watch`, `slvmeval status --open --store STORE`
     """
     if options.output != "table":
-        refuse(options, "not with --format json or markdown, which show one moment", "watch", "page")
+        refuse(options, "not with --format json or markdown, which print once", "watch", "page")
     if options.page:
         refuse(options, "not with --open", "watch")
         _open_page(options)
@@ -113,7 +113,7 @@ def _watch(store: Store) -> None:
 
 
 def _open_page(options: StatusOptions) -> None:
-    """Show a store on one local page, which only this machine can reach; it changes nothing."""
+    """Show a store on a local, read-only page that only this machine can reach."""
     opened = terminal.open_store(options)
     from infra.scratch import ScratchFolder
     from slvmeval.web.local_server import prepare_server
@@ -121,7 +121,7 @@ def _open_page(options: StatusOptions) -> None:
     from slvmeval.web.store_page.overview import campaign_lines
 
     if options.database is not None:
-        # one that cannot be used is refused now rather than on the page
+        # report an unusable store now rather than on the page
         campaign_lines(opened, options.database)
     page = StorePage(opened, options.database)
     with prepare_server(lambda serving: create_app(page, serving), page.secret, options.port) as ready:
@@ -133,7 +133,7 @@ def _open_page(options: StatusOptions) -> None:
 
 
 def _redirection(folder: Path, address: str) -> Path:
-    """Write a page that leads to an address: other users can read the command line of a browser."""
+    """Write a page that redirects to an address: other users can read a browser's command line."""
     page = folder / "open.html"
     page.write_text(
         f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(address)}">\n', "utf-8"

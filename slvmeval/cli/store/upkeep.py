@@ -45,13 +45,13 @@ class VerifyOptions(ReleaseParameters):
     against_ffmpeg: Annotated[int, Given(metavar="N")] = Field(
         default=0,
         ge=0,
-        description="Also read N sources by the ffmpeg command on PATH, and compare every frame.",
+        description="Also read N sources with the ffmpeg command on PATH, and compare every frame.",
     )
     tolerance: Annotated[int, Given(metavar="STEPS", by_set=True)] = Field(
         default=0,
         ge=0,
         le=255,
-        description="Largest difference of a sample from ffmpeg's that is not reported, of 255.",
+        description="Largest difference from ffmpeg's samples that is tolerated, of 255.",
     )
     workers: Workers = None
     output: terminal.FormatOption = "table"
@@ -173,8 +173,9 @@ def _show_compared(command: FfmpegCommand, compared: list[ComparedSource]) -> No
         if found.lost_s:
             times = ", ".join(f"{time:.3f}" for time in found.lost_s[:_LISTED])
             terminal.say(
-                f"{source.title}: ffmpeg leaves out {len(found.lost_s)} frames, at {times} s: it loses the "
-                "frame that waits in its filters where size or colours change; the store has it"
+                f"{source.title}: ffmpeg leaves out {len(found.lost_s)} frames, at {times} s: it "
+                "loses the frame buffered in its filters where size or colours change; the store has "
+                "it"
             )
         for one in found.differences[:_LISTED]:
             rows.append((source.title, one.frame, f"{one.time_s:.3f}", one.most, f"{one.share:.2%}"))
@@ -210,13 +211,14 @@ class GcOptions(SiteParameters):
 
     what: Annotated[tuple[Droppable, ...], Given(("what",), "WHAT")] = Field(
         default=(),
-        description="frames of sources, encoded videos, features that evaluators computed: all are "
-        "made again when needed; unreferenced: what no version of any release uses.",
+        description="frames of sources, encoded videos, features computed by evaluators: all are "
+        "recreated when needed; unreferenced: what no release version uses.",
     )
     batches: Annotated[tuple[str, ...], Given(("--batch",), "ID", by_set=True)] = Field(
         default=(),
-        description="Forget a batch of `slvmeval list batches` that will not be collected, so that the next "
-        "`evaluate` asks its requests again. The provider may still answer it and be paid: cancel it there",
+        description="Forget a batch of `slvmeval list batches` without collecting it, so that the next "
+        "`evaluate` sends its requests again. The provider may still answer and charge for "
+        "it: cancel it there",
     )
     dry_run: bool = Field(default=False, description="Only print what would be freed.")
 
@@ -246,7 +248,7 @@ def collect(
         refuse(options, "not with --dry-run", "batches")
     opened = terminal.open_store(options)
     if options.batches:
-        refuse(options, "not with --set batch=…, which only forgets requests", "what")
+        refuse(options, "not with --set batch=…, which only forgets a batch", "what")
     if not options.dry_run:
         refuse_while_running(opened, "gc")
     if options.batches:
@@ -281,7 +283,7 @@ def _forget(store: Store, batches: Sequence[str]) -> None:
     for id_ in batches:
         count = sum(records.give_up(id_) for records in batch_records(store))
         if not count:
-            raise UserInputError(f"no batch {id_} waits here: `slvmeval list batches` lists them")
+            raise UserInputError(f"there is no waiting batch {id_}: `slvmeval list batches` lists them")
         terminal.say(f"batch {id_} is forgotten: the next run sends its {count_text(count, 'request')} again")
 
 
@@ -297,7 +299,7 @@ def list_schemas(options: ListOptions) -> None:
         return
     for name in names:
         schema = _schema(name)
-        # a JSON Schema is JSON for a person too
+        # a JSON Schema is printed as JSON in any format
         tables = schema if name == "tables" else {}
         lines = (line for table, fields in tables.items() for line in (table, *_columns(fields), ""))
         terminal.show(options.output if tables else "json", schema, *lines)

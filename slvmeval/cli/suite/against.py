@@ -23,12 +23,12 @@ AgainstOption = Annotated[
 
 
 def compared_with(against: str | None, suite: Suite | None, tables: Sequence[Table]) -> list[Table]:
-    """Return the comparison with published values, printed and to be written; none unless it is wanted.
+    """Return the comparison with published values, to print and to write; nothing without ``--against``.
 
     Raises
     ------
     UserInputError
-        If the values cannot be read, or no suite says which paper is meant.
+        If the values cannot be read, or no suite determines the paper.
     """
     from storage_schemas.errors import UsageError
     from tasks.report.suite_published import PAPER, hold_suite_against, read_suite_published
@@ -39,9 +39,9 @@ def compared_with(against: str | None, suite: Suite | None, tables: Sequence[Tab
         raise UsageError(f"--against {PAPER} needs a suite: name it")
     published = read_suite_published(against, "" if suite is None else suite.published)
     titles = {} if suite is None else {one.name: one.title for one in suite.dimensions}
-    held = hold_suite_against(published, tables, titles)
-    for line in held.absent:
+    comparison = hold_suite_against(published, tables, titles)
+    for line in comparison.absent:
         terminal.tell(line)
-    shown = [column.title for column in held.table.shown]
-    terminal.say(terminal.Grid(held.table.title, shown, held.table.cells()))
-    return [held.table]
+    shown = [column.title for column in comparison.table.shown]
+    terminal.say(terminal.Grid(comparison.table.title, shown, comparison.table.cells()))
+    return [comparison.table]

@@ -26,16 +26,16 @@ def alignment(
 ) -> None:
     """Compare a suite with people: rank correlation, α, difference, stability, robustness.
 
-    differences.html shows the videos on which both differ most, with the model's reasons. Stability needs
-    repeated scores (--repeats), robustness scores of blurred videos (--set blur=…). Exit code 3: ratings were
-    left out, such as a 0, or those of a video without a score; all of them are in alignment-left-out.csv.
-    With --variant one table has the suite and its variants, ρ and α by dimension.
+    differences.html shows the videos with the largest disagreement, and the model's reasons. Stability needs
+    repeated scores (--repeats), robustness scores of blurred videos (--set blur=…). Exit code 3: ratings
+    were left out, such as a 0 or those of a video without a score; alignment-left-out.csv lists them. With
+    --variant, one table shows ρ and α of the suite and its variants by dimension.
 
     Example: `slvmeval suite alignment --ratings FILE --videos DIR --out DIR --store STORE`
     """
     if options.variants:
         of_page = ("videos", "manifest_file", "most_different", "settings", "seed")
-        refuse(options, "not with --variant, which writes no page of differences", *of_page)
+        refuse(options, "not with --variant, which writes no differences.html", *of_page)
         compare_variants(options)
     else:
         refuse(options, "only with --variant", "common")
@@ -53,24 +53,24 @@ def compare_variants(options: AlignmentOptions) -> None:
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(options)
-    made = the_suite(held, options.suite)
-    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in made.dimensions}
+    store = terminal.open_store(options)
+    suite = the_suite(store, options.suite)
+    scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in suite.dimensions}
     given = load_ratings(options.ratings, scales)
-    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
-    scored = scored_variants(ScoresStore(held), made, () if ALL in options.variants else options.variants)
-    tables = ablation_tables(made.dimensions, scored, given.rows, prompts, options.common)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, suite).by_id
+    scored = scored_variants(ScoresStore(store), suite, () if ALL in options.variants else options.variants)
+    tables = ablation_tables(suite.dimensions, scored, given.rows, prompts, options.common)
     left_out = replace(left_out_table(given.left_out), name="ablations-left-out")
     for table in tables:
         _print_by_dimension(table)
-    paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, made, tables)], [])
+    paths = write_tables(options.out, [*tables, left_out, *compared_with(options.against, suite, tables)], [])
     terminal.say_left_out(given.left_out)
     terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")
     raise typer.Exit(terminal.SOME_SET_ASIDE if given.left_out else 0)
 
 
 def _print_by_dimension(table: Table) -> None:
-    """Print a table with a line for each dimension, which a terminal is wide enough for."""
+    """Print a table with one row per dimension, narrow enough for a terminal."""
     words = [column for column in table.shown if not column.is_number]
     heads = [", ".join(column.text(row.get(column.key)) for column in words) for row in table.rows]
     lines = [

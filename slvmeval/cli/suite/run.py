@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def print_result(result: SuiteResult) -> None:
-    """Print the counts of each dimension, why it stopped, and the rows that were left out."""
+    """Print each dimension's counts, why it stopped, and the rows left out."""
     rows = [
         (
             one.dimension,
@@ -76,7 +76,7 @@ def say_estimate(options: SuiteOptions, switches: terminal.RunSwitches) -> None:
         *(
             [lambda: _print_estimate(run, rows)]
             if rows
-            else [*(["nothing is left to score"] if not refused else [])]
+            else [*(["nothing left to score"] if not refused else [])]
         ),
         *(text for text in assumed),
         lambda: _warn(refused.items()),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SuiteArgument = Annotated[
     str | None,
     Given(("argument",), "NAME"),
-    Field(description="The suite; may be left out if the store has scores of one."),
+    Field(description="The suite; optional if the store has scores of only one."),
 ]
 SettingsOption = Annotated[
     tuple[str, ...],
@@ -93,20 +93,20 @@ def leaderboard(
     )
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(options)
-    made = the_suite(held, options.suite)
-    rows, others = current(ScoresStore(held).rows(made.name), options.settings or ())
+    store = terminal.open_store(options)
+    suite = the_suite(store, options.suite)
+    rows, others = current(ScoresStore(store).rows(suite.name), options.settings or ())
     if not rows:
         raise UserInputError(
-            f"there are no scores of {made.name} in {held.root}: `slvmeval suite run {made.name}`"
+            f"there are no scores of {suite.name} in {store.root}: `slvmeval suite run {suite.name}`"
         )
     rows = common_prompts(rows) if options.common else rows
-    board = board_of(made.title, made.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
+    board = board_of(suite.title, suite.dimensions_of(rows), means_of(rows), others, prompts_sent(rows))
     table = board_table(board)
     titles = [column.title for column in table.shown]
     terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
-    page = write_board(board, options.out, compared_with(options.against, made, [table]))
-    remember_page(held, "leaderboard", page, made.title)
+    page = write_board(board, options.out, compared_with(options.against, suite, [table]))
+    remember_page(store, "leaderboard", page, suite.title)
     terminal.say(f"leaderboard: {page}")
 
 
@@ -177,8 +177,8 @@ def suite_of_file(path: Path, name: str | None) -> tuple[Suite | None, list[Suit
     if not which:
         return None, rows
     # nothing is scored, so the store is not opened
-    made = make_suite(which, Setup(store_path=str(path.parent)))
-    return made, [row for row in rows if row.suite in ("", which)]
+    suite = make_suite(which, Setup(store_path=str(path.parent)))
+    return suite, [row for row in rows if row.suite in ("", which)]
 
 
 #: Every variant with scores.
@@ -204,7 +204,7 @@ class AlignmentOptions(SiteParameters):
         description="The prompts, for differences.html, or a table of variants.",
     )
     variants: Annotated[tuple[str, ...], Given(("--variant",), "NAME|all")] = Field(
-        default=(), description="Compare this variant with the suite."
+        default=(), description="Variant to compare with the suite."
     )
     common: Annotated[bool, Given(panel=RARE)] = Field(
         default=False, description="With --variant: count only videos that all have scored."
@@ -216,7 +216,7 @@ class AlignmentOptions(SiteParameters):
 
 
 def compare_with_people(options: AlignmentOptions) -> None:
-    """Write a suite's agreement with people, and the videos on which both differ most."""
+    """Write a suite's agreement with people, and the videos with the largest disagreement."""
     import math
 
     from tasks.report.difference_page import PAGE, write_differences
@@ -236,19 +236,19 @@ def compare_with_people(options: AlignmentOptions) -> None:
     from tasks.scoring.suites.prompts import load_prompts
     from tasks.scoring.suites.score_store import ScoresStore
 
-    held = terminal.open_store(options)
-    made = the_suite(held, options.suite)
+    store = terminal.open_store(options)
+    suite = the_suite(store, options.suite)
     if options.videos is None:
         refuse(options, "only with --videos DIR", "manifest_file")
     files = _files(options.videos, options.manifest_file)
-    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
-    rows = ScoresStore(held).rows()
-    plain, _ = current([row for row in rows if row.suite == made.name], options.settings or ())
-    dimensions = made.dimensions_of(plain)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, suite).by_id
+    rows = ScoresStore(store).rows()
+    plain, _ = current([row for row in rows if row.suite == suite.name], options.settings or ())
+    dimensions = suite.dimensions_of(plain)
     scales = {one.name: (math.floor(one.low), math.ceil(one.high)) for one in dimensions}
     given = load_ratings(options.ratings, scales)
-    blurred, _ = current([row for row in rows if row.suite.startswith(f"{made.name}+blur")])
-    baselines = baselines_of(ScoresStore(held), made)
+    blurred, _ = current([row for row in rows if row.suite.startswith(f"{suite.name}+blur")])
+    baselines = baselines_of(ScoresStore(store), suite)
     table = alignment_table(dimensions, runs_of(plain), given.rows, runs_of(blurred), options.seed, baselines)
     figures = [alignment_figure(table)] if table.rows else []
     unscored = without_score(given.rows, plain)
@@ -256,11 +256,11 @@ def compare_with_people(options: AlignmentOptions) -> None:
     differences = widest_differences(given.rows, plain, options.most_different)
 
     def page(owned: OwnedFolder) -> None:
-        missing = write_differences(owned, made.title, dimensions, differences, files, prompts)
+        missing = write_differences(owned, suite.title, dimensions, differences, files, prompts)
         terminal.say(*(f"{PAGE} does not show {video}: {why}" for video, why in missing.items()))
 
-    held_against = compared_with(options.against, made, [table])
-    paths = write_tables(options.out, [table, left_out_table(left_out), *held_against], figures, page)
+    published = compared_with(options.against, suite, [table])
+    paths = write_tables(options.out, [table, left_out_table(left_out), *published], figures, page)
     titles = [column.title for column in table.shown]
     terminal.say(terminal.Grid(table.title, titles, table.cells(), numbers=len(titles) - 1))
     terminal.say_left_out(given.left_out)
@@ -304,9 +304,9 @@ def correlations(
 ) -> None:
     """Correlate the dimensions and their groups: Pearson, Spearman, Kendall, also by theme and complexity.
 
-    Where prompts have categories, a table has the means of each model in each of them.
+    Where prompts have categories, a table shows each model's means by category.
 
-    In a file that names no suite, every dimension counts under its own name.
+    In a file that names no suite, dimensions keep their own names.
 
     Example: `slvmeval suite correlations --out DIR --prompt-suite FILE --store STORE`
     """
@@ -316,28 +316,28 @@ def correlations(
     from tasks.scoring.suites.score_store import ScoresStore
 
     if options.prompt_suite is None:
-        refuse(options, "only with --prompt-suite FILE, whose prompts have the themes", "categories")
+        refuse(options, "only with --prompt-suite FILE, which has the themes", "categories")
     if options.scores is None:
-        held = terminal.open_store(options)
-        made: Suite | None = the_suite(held, options.suite)
-        scored = ScoresStore(held).rows(made.name if made else "")
+        store = terminal.open_store(options)
+        suite: Suite | None = the_suite(store, options.suite)
+        scored = ScoresStore(store).rows(suite.name if suite else "")
     else:
-        made, scored = suite_of_file(options.scores, options.suite)
-    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, made).by_id
+        suite, scored = suite_of_file(options.scores, options.suite)
+    prompts = {} if options.prompt_suite is None else load_prompts(options.prompt_suite, suite).by_id
     if options.categories is not None:
         prompts = with_categories(prompts, load_categories(options.categories))
     rows, _ = current(scored, options.settings or ())
-    tables = correlation_tables(runs_of(rows), made.dimensions_of(rows) if made else (), prompts)
+    tables = correlation_tables(runs_of(rows), suite.dimensions_of(rows) if suite else (), prompts)
     figures = [
         correlation_figure(table) for table in tables if table.name.startswith("correlations") and table.rows
     ]
-    paths = write_tables(options.out, [*tables, *compared_with(options.against, made, tables)], figures)
+    paths = write_tables(options.out, [*tables, *compared_with(options.against, suite, tables)], figures)
     first = tables[0]
     titles = [column.title for column in first.shown]
     terminal.say(terminal.Grid(first.title, titles, first.cells()))
     if options.categories is not None and not any(table.name == "categories" for table in tables):
         terminal.tell(
-            "no table by category: it needs prompts whose theme has a category, and groups of dimensions "
-            "that all have one scale"
+            "no table by category: it needs prompts with a theme that has a category, and groups "
+            "of dimensions on a common scale"
         )
     terminal.say(f"{count_text(len(paths), 'file')}: {options.out}")

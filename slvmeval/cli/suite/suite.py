@@ -1,4 +1,4 @@
-"""``slvmeval suite``: systems that score generated videos in many dimensions, and what their scores say."""
+"""``slvmeval suite``: systems that score generated videos in many dimensions, and their results."""
 
 from __future__ import annotations
 

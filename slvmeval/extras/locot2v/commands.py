@@ -24,10 +24,10 @@ class AestheticsBoundOptions(SiteParameters):
         description="A folder of reference pictures."
     )
     siglip: Annotated[str | None, Given(metavar="NAME", by_set=True)] = Field(
-        default=None, description="Another SigLIP of the model folder."
+        default=None, description="A different SigLIP from the model folder."
     )
     head: Annotated[str | None, Given(metavar="NAME", by_set=True)] = Field(
-        default=None, description="Another head of the predictor."
+        default=None, description="A different head for the predictor."
     )
     model_folders: ModelFolders = ()
     quiet: terminal.QuietOption = False

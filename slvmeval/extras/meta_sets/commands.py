@@ -1,6 +1,6 @@
 """``slvmeval meta-sets``: other people's sets of judged pairs, and the proxy study on one of them.
 
-``slvmeval meta-sets proxy-study``: do degraded videos rank evaluators as generated ones do?
+``slvmeval meta-sets proxy-study``: do degraded and generated videos rank evaluators alike?
 """
 
 from __future__ import annotations
@@ -46,13 +46,11 @@ class ProxyStudyOptions(Frozen):
     )
     score: Annotated[str, Given(by_set=True)] = Field(default="alignment", description="FETV's human score.")
     aspect: Annotated[str, Given(panel=RARE)] = Field(
-        default="comprehensiveness", description="The aspect that is degraded."
+        default="comprehensiveness", description="The aspect to degrade."
     )
     strength: Annotated[str, Given(by_set=True)] = Field(default="", description="How strongly.")
-    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Key of all draws.")
-    fps: Annotated[str, Given(by_set=True)] = Field(
-        default="1", description="Frames a second that are looked at."
-    )
+    seed: Annotated[int, Given(panel=RARE)] = Field(default=0, description="Seed of all draws.")
+    fps: Annotated[str, Given(by_set=True)] = Field(default="1", description="Frames per second to look at.")
     ties: TiesOption = "half"
 
 
@@ -143,7 +141,7 @@ def _write(result: ProxyResult, folder: Path) -> None:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a table shows it."""
+    """Return a share as shown in tables."""
     return "–" if share is None else f"{100 * share:.1f}"
 
 
@@ -164,7 +162,7 @@ def register(parent: typer.Typer) -> None:
 
 
 def list_sets(options: ListOptions) -> None:
-    """Print the sets that can be judged in place of a release; of NAME:PATH, what is in its files."""
+    """Print the sets that can be judged in place of a release; for NAME:PATH, what its files contain."""
     from tasks.extras.meta_sets.provider import SETS, descriptions
 
     if any(":" in name for name in options.names):
@@ -187,7 +185,7 @@ def list_sets(options: ListOptions) -> None:
 
 
 def _check_set(where: str, output: terminal.Format) -> bool:
-    """Print what is in a set's files, without opening a video; return whether something is left out."""
+    """Print what a set's files contain, without opening videos; return whether something is left out."""
     from collections import Counter
 
     from tasks.extras.meta_sets.provider import meta_set_from_text

@@ -1,6 +1,6 @@
 """``slvmeval suite prompts``: complex prompts from a user's own videos, corrected by a person.
 
-Output of the commands of ``slvmeval suite prompts``.
+Also the output of these commands.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def summary(made: Sequence[Made], left_out: Sequence[UnusedLine]) -> dict[str, A
 
 
 def _dollars(made: Sequence[Made]) -> float | None:
-    """Return what was paid; None if a model has no price."""
+    """Return the amount spent; None if a model has no price."""
     costs = [one.usd for one in made]
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 
@@ -62,7 +62,7 @@ def print_made(made: Sequence[Made], out: Path) -> None:
             one.tokens_in + one.tokens_out,
             _money(one.usd),
             one.state.replace("_", " "),
-            # said once, below
+            # reported once, below
             "" if one.state == "unfinished" else one.message,
         )
         for one in made
@@ -73,17 +73,17 @@ def print_made(made: Sequence[Made], out: Path) -> None:
     if "unfinished" in states:
         why = made[states.index("unfinished")].message
         terminal.say(
-            f"warning: {states.count('unfinished')} prompts are not gone on with: {why}",
-            "stored answers are not paid for again",
+            f"warning: {states.count('unfinished')} prompts were not continued: {why}",
+            "stored answers cost nothing again",
         )
     if "waiting" in states:
         terminal.say(
-            f"{states.count('waiting')} drafts wait for a person: "
+            f"{states.count('waiting')} drafts are waiting for review: "
             f"`{command_line('suite', 'prompts', 'review', out)}`, then this command again"
         )
     if any(one.failure == Failure.NOT_UNDERSTOOD for one in made):
         terminal.say(
-            "where no answer fitted, allow more attempts: --set tries=N, with N above the one before"
+            "if no answer was valid, allow more attempts: --set tries=N, with a larger N than before"
         )
     terminal.say(f"{states.count('ready')} prompts are ready: {out / 'prompts.jsonl'}")
 
@@ -101,7 +101,7 @@ def say_expected(
     terminal.show(
         output,
         {**counts, "prices_as_of": prices.as_of, "left_out": rows},
-        "at most, if each answer fits at once and each round of self-refinement finds something:",
+        "at most, if each answer is valid at once and each round of self-refinement finds something:",
         *(f"{name.replace('_', ' ')}: {count:,.0f}" for name, count in counts.items() if name != "usd"),
         f"$: {_money(expected.usd)}",
         *([f"prices of {prices.as_of}, {prices.source}"] if prices.as_of else []),
@@ -110,7 +110,7 @@ def say_expected(
 
 
 FolderArgument = Annotated[
-    Path, Given(("argument",), "FOLDER"), Field(description="The folder that `make` was given with --out.")
+    Path, Given(("argument",), "FOLDER"), Field(description="The folder given to `make` as --out.")
 ]
 
 app = CommandGroup(no_args_is_help=True, help="Complex prompts from your own videos.")
@@ -125,10 +125,10 @@ def register(parent: typer.Typer) -> None:
 def make(
     parameters: PromptsParameters, run: Annotated[terminal.RunSwitches, Only("output", "quiet")]
 ) -> None:
-    """Make prompts as far as possible: drafts first, then the rest for drafts that a person accepted.
+    """Make prompts as far as possible: first drafts, then prompts from the drafts that a person accepted.
 
     Run it, review the drafts (`suite prompts review`), run it again. No answer is paid for twice. Finished
-    prompts are in prompts.jsonl of the folder. Exit code 3: videos were left out, an answer was invalid, or a
+    prompts are in the folder's prompts.jsonl. Exit code 3: videos were left out, an answer was invalid, or a
     limit ended the run.
 
     Example: `slvmeval suite prompts make VIDEOS --out PROMPTS --store STORE --profile SITE`
@@ -166,7 +166,9 @@ class ReviewOptions(Frozen):
     edit: bool = Field(
         default=False, description="Write a file for each open draft instead, to edit anywhere."
     )
-    edited: bool = Field(default=False, description="Read those files back, edited; 3: one does not fit.")
+    edited: bool = Field(
+        default=False, description="Read the edited files back; exit code 3 if one is not usable."
+    )
     as_drafted: bool = Field(default=False, description="Accept all open drafts unchanged.")
     by: Annotated[str, Given(metavar="NAME")] = Field(default="", description="Name of the reviewer.")
     port: terminal.PortOption = 8018
@@ -197,7 +199,7 @@ def review(
     project = Project(options.folder)
     if options.edit:
         written, existing = write_edit_files(project)
-        terminal.say(*(f"left as it is: {path}" for path in existing))
+        terminal.say(*(f"left unchanged: {path}" for path in existing))
         terminal.say(
             f"{len(written)} files: {project.edit_folder}; edit the texts, write `verdict: accepted` or "
             f"`left_out`, then `{command_line('suite', 'prompts', 'review', options.folder, '--edited')}`"
@@ -208,13 +210,13 @@ def review(
     with prepare_review(ReviewDesk(project, options.by), options.port) as ready:
         terminal.say(
             f"open {ready.address}",
-            "for this machine only; end it with Ctrl-C, nothing is lost by that",
+            "for this machine only; stop it with Ctrl-C, nothing is lost",
         )
         ready.run()
 
 
 def _accept(options: ReviewOptions) -> None:
-    """Read the files of FOLDER/edit that a person has edited, or accept all open drafts as they are."""
+    """Read the edited files of FOLDER/edit, or accept all open drafts unchanged."""
     from tasks.extras.prompt_suite.edit_files import import_edits
     from tasks.extras.prompt_suite.project import Project
 
@@ -224,18 +226,19 @@ def _accept(options: ReviewOptions) -> None:
         open_ = [draft for draft in project.drafts() if project.approved(draft) is None]
         for draft in open_:
             project.review(draft.prompt_id, draft.digest, "accepted", draft.text, options.by)
-        terminal.say(f"{len(open_)} drafts accepted as they are")
+        terminal.say(f"{len(open_)} drafts accepted unchanged")
         return
     imported = import_edits(project)
     accepted = sum(one.verdict == "accepted" for one in imported.reviews)
     terminal.say(
         f"{accepted} accepted, {len(imported.reviews) - accepted} left out, {len(imported.open)} open, "
-        f"{len(imported.unfit)} files do not fit"
+        f"{len(imported.unfit)} files are not usable"
     )
     if imported.replaced:
         terminal.say(
-            f"{count_text(len(imported.replaced), 'file')} with texts replaced since, which stay: "
-            f"{', '.join(imported.replaced[:10])}; save a file again to bring it back"
+            f"{count_text(len(imported.replaced), 'file')} with texts that were replaced later, "
+            f"which are kept: {', '.join(imported.replaced[:10])}; save a file again to use it "
+            "instead"
         )
     terminal.say_left_out(imported.unfit, "does not fit")
     raise typer.Exit(terminal.SOME_SET_ASIDE if imported.unfit else 0)
@@ -245,10 +248,12 @@ class StatisticsOptions(SiteParameters):
     """Options of `statistics`."""
 
     files: Annotated[tuple[Path, ...], Given(("files",), "FILE")] = Field(
-        description="Files of prompts: ours, or as the suite's authors publish."
+        description="Files of prompts: ours, or those published by a suite's authors."
     )
     out: OutOption = Path("statistics")
-    ask: bool = Field(default=False, description="Let a language model rate prompts that have no complexity.")
+    ask: bool = Field(
+        default=False, description="Let a language model rate the complexity of prompts without one."
+    )
     paper: Annotated[bool, Given(by_set=True)] = Field(
         default=False, description="Start with the rows of the paper's Table 1."
     )
@@ -300,7 +305,7 @@ def statistics(
 
 
 def _name(path: Path, files: Sequence[Path]) -> str:
-    """Return what a table calls a file: its name, or its path where two share it."""
+    """Return a file's name in a table: its path if two files share the name."""
     alike = [one for one in files if one.stem == path.stem]
     return path.stem if len(alike) == 1 else str(path)
 
@@ -313,5 +318,5 @@ def _setup_and_settings(options: StatisticsOptions) -> tuple[Setup, PromptSuiteS
 
     wanted = prompt_suite_settings(settings_from_text(options.settings))
     site = options.site()
-    held = Store.create(Path(site.store).expanduser().resolve())
-    return Setup(store_path=str(held.root), model_servers=site.model_servers), wanted
+    store = Store.create(Path(site.store).expanduser().resolve())
+    return Setup(store_path=str(store.root), model_servers=site.model_servers), wanted

@@ -1,6 +1,6 @@
 """The pages of the annotation server.
 
-``serve`` has the settings, the checks before the start and the server itself; ``app`` is the workers'
+``serve`` contains the settings, the checks before the start and the server itself; ``app`` is the workers'
 application. The texts and templates of the workers' pages are in ``pages``, the organiser's application in
 ``organiser``. ``security`` is used by the prompt review as well.
 """

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which clients retry while the database is unavailable.
 _AWAY_RETRY_S = 15
-#: Seconds to wait for other threads, and for another process that writes: people wait for the answer.
+#: Seconds to wait for other threads, and for another writing process: people are waiting for the answer.
 PATIENCE_S = 4.0
 #: Seconds between two estimates of the workers, if there are new votes.
 WEIGH_EVERY_S = 60.0
@@ -110,7 +110,7 @@ def create_app(serving: Serving, clock: Clock = utc) -> FastAPI:
 
 
 async def _weigh(desk: Desk, campaigns: Sequence[str]) -> None:
-    """Estimate workers again now and then; pairs may need more votes, or fewer, than it seemed."""
+    """Re-estimate workers at intervals; pairs may then need more or fewer votes than before."""
     while True:
         await asyncio.sleep(WEIGH_EVERY_S)
         for name in campaigns:
@@ -118,7 +118,9 @@ async def _weigh(desk: Desk, campaigns: Sequence[str]) -> None:
                 await run_sync(desk.votes.weigh, name)
             except SQLAlchemyError as problem:
                 log.warning(
-                    "votes of campaign %s are weighed later, the database is unavailable: %s", name, problem
+                    "votes of campaign %s will be weighed later, the database is unavailable: %s",
+                    name,
+                    problem,
                 )
 
 

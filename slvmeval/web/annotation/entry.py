@@ -30,7 +30,7 @@ router = APIRouter(prefix="/c/{campaign}")
 #: Maximum length of a platform's identities and parameters.
 _MAX_CHARACTERS = 200
 
-#: Where Prolific takes completion codes.
+#: Address at which Prolific accepts completion codes.
 _PROLIFIC_DONE = "https://app.prolific.com/submissions/complete"
 #: MTurk's assignment id while a worker only previews the task.
 _NOT_TAKEN = "ASSIGNMENT_ID_NOT_AVAILABLE"
@@ -82,7 +82,7 @@ def _entered(site: Site, campaign: Campaign, parameters: dict[str, str], who: st
 
 
 def _from_prolific(site: Site, campaign: str, parameters: dict[str, str], who: str) -> dict[str, str]:
-    """Return Prolific's ids: the signed ones, or those of the address if these suffice."""
+    """Return Prolific's ids: the signed ones, or those in the address if unsigned ids are allowed."""
     if "prolific-unsigned" in site.serving.platforms and "PROLIFIC_PID" in parameters:
         _limit_new(site, campaign, "prolific", parameters["PROLIFIC_PID"], who)
         return parameters
@@ -97,7 +97,7 @@ def _from_prolific(site: Site, campaign: str, parameters: dict[str, str], who: s
 
 
 def _limit_new(site: Site, campaign: str, platform: str, identity: str, who: str) -> None:
-    """Refuse more new workers from one address than are allowed in a minute; known ones may come back."""
+    """Limit the new workers per minute from one address; known workers may return."""
     try:
         site.desk.workers.get(campaign, site.desk.workers.name_of(platform, identity))
     except (DeskRefusal, UserInputError):
@@ -116,7 +116,7 @@ def _check_platform(site: Site, platform: str) -> None:
 
 
 def _without_link(site: Site, request: Request, campaign: Campaign, mturk: bool) -> Response:
-    """Answer a request without identity: use the cookie, or ask for the link's token."""
+    """Handle a request without identity: use the cookie, or ask for the link's token."""
     if mturk:
         raise _preview()
     session = site.sessions.of(request, campaign.name)
@@ -164,7 +164,7 @@ def consent_page(request: Request, campaign: str) -> Response:
 
 
 def _answer_pay(site: Site, settings: Campaign) -> str:
-    """Return what is paid for the time of an answer, in words; empty without pay."""
+    """Return the pay for an answer's time, in words; empty without pay."""
     pay = site.desk.workers.answer_pay(settings.name)
     return money(pay, settings.currency) if pay else ""
 
@@ -221,12 +221,12 @@ def answer_question(
     question: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
     place: Annotated[int, Form(ge=0, le=1000)] = 1000,
 ) -> Response:
-    """Store an answer to the question; which page comes next follows from it."""
+    """Store an answer to the question; it determines the next page."""
     site = site_of(request)
     session = site.own(request, campaign, csrf)
     words = texts(session.language, None, site.serving.texts_folder).words
     site.desk.workers.answer_question(campaign, session.worker, instructed(words), question, place)
-    # a page that was loaded again must not send the answer again
+    # reloading the page must not send the answer again
     return RedirectResponse(f"/c/{campaign}/question", 303)
 
 
@@ -276,15 +276,13 @@ def done(request: Request, campaign: str) -> Response:
 
 
 def _late(extras: Sequence[Extra]) -> str:
-    """Return the name of the text for who came or answered too late; empty for others."""
+    """Return the name of the text for workers who came or answered too late; empty for others."""
     paid = {one.kind for one in extras}
     return next((kind.value for kind in (ExtraKind.LATE_TASK, ExtraKind.LATECOMER) if kind in paid), "")
 
 
 def earned(site: Site, session: BrowserSession) -> dict[str, Any]:
-    """Return how many tasks a worker has answered, what is paid besides, the sum in words, and whether
-    anything is owed.
-    """
+    """Return the number of tasks answered, other payments, the sum in words, and whether anything is owed."""
     done, settings = site.desk.workers.done(session.campaign, session.worker), site.campaign(session.campaign)
     paid = settings.pay_per_task or settings.pay_per_hour
     return {

@@ -47,7 +47,7 @@ class Unsatisfiable(Exception):
 
 
 def parse_range(header: str | None, size: int) -> ByteRange | None:
-    """Return the bytes requested by a ``Range`` header; None is the whole file.
+    """Return the bytes requested by a ``Range`` header; None means the whole file.
 
     Headers that are not understood are ignored, as the RFC allows: other units, several ranges, inverted
     ranges.
@@ -92,7 +92,7 @@ def _number(text: str) -> int:
 
 
 def unchanged(if_none_match: str | None, etag: str) -> bool:
-    """Return whether the client has this content (``If-None-Match``, weak comparison): answer 304."""
+    """Return whether the client has this content (``If-None-Match``, weak comparison), for a 304 response."""
     if if_none_match is None:
         return False
     tags = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
@@ -174,7 +174,7 @@ def _answer(
     if unchanged(request_headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
     wanted = None
-    # a range is for GET only (RFC 9110, section 14.2)
+    # a range applies to GET only (RFC 9110, section 14.2)
     if request.method == "GET" and range_counts(request_headers.get("if-range"), etag):
         try:
             wanted = parse_range(request_headers.get("range"), size)
@@ -194,7 +194,7 @@ def _answer(
 
 
 def _by_proxy(site: Site, campaign: str, link: MediaLink, path: Path, sent: ByteRange, etag: str) -> Response:
-    """Tell the proxy to send a video, with ranges of its own; what was asked for counts as sent."""
+    """Tell the proxy to send a video, handling ranges itself; the requested bytes count as sent."""
     site.desk.viewing.serve(campaign, link.assignment, link.place, sent.first, sent.last)
     name = site.serving.send_files
     within = path.relative_to(Path(site.serving.media).resolve()).as_posix()

@@ -72,7 +72,7 @@ class Problem(Exception):
     reason
         A reason of this module or of the desk.
     message
-        What is wrong and what to do, in English, for programs; people read the page's text for the reason.
+        What is wrong and what to do, in English, for programs; people see the page's text for the reason.
     next_page
         Where the worker continues, or None.
     retry_s

@@ -21,29 +21,29 @@ log = logging.getLogger(__name__)
 
 KEYS = "https://api.prolific.com/.well-known/study/jwks.json"
 PARAMETER = "prolific_token"
-#: Length of the longest token that is read; those of Prolific have about a thousand characters.
+#: Maximum length of a token; Prolific's have about a thousand characters.
 MAX_TOKEN_LENGTH = 4000
-#: Seconds after which keys are fetched again: Prolific asks for once a day.
+#: Seconds after which keys are fetched again; Prolific requires once a day.
 _KEEP_S = 24 * 3600.0
-#: Keys of an unknown name are asked for at most this often, whatever tokens are sent.
+#: Seconds between requests for unknown keys, whatever tokens are sent.
 _AGAIN_S = 60.0
-#: While there are no keys, they are asked for at most this often.
+#: Seconds between requests while there are no keys.
 _AWAY_S = 5.0
 _PATIENCE_S = 10.0
-#: Seconds by which clocks may differ.
+#: Seconds by which the clocks may differ.
 _LEEWAY_S = 30
 _IDS = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
 
 
 class ProlificTokens:
-    """Verify tokens with keys that are fetched when they are first needed, and kept.
+    """Verify tokens with keys that are fetched on first use and cached.
 
     Parameters
     ----------
     url
         Where the keys are.
     audience
-        What tokens may name as their audience: this server.
+        Audiences that tokens may name: this server's names.
     fetch
         Returns the key set at an address.
     clock
@@ -84,7 +84,7 @@ class ProlificTokens:
                 options={"require": ["exp", "aud"]},
             )
         except jwt.PyJWTError as problem:
-            raise _bad(f"the token of this link does not hold ({problem})") from problem
+            raise _bad(f"the token of this link is not valid ({problem})") from problem
         given = claims.get("prolific")
         ids = {
             name: value
@@ -117,7 +117,7 @@ class ProlificTokens:
         return key
 
     def _renew(self) -> None:
-        """Fetch the keys; those that are known stay if that fails."""
+        """Fetch the keys; if that fails, the known ones are kept."""
         import jwt
 
         try:

@@ -41,7 +41,7 @@ class Limiter:
         self._left: dict[tuple[str, str], tuple[float, float, int]] = {}
 
     def wait_s(self, kind: str, who: str, a_minute: int) -> float:
-        """Count one request of `who`; return 0 if it is allowed, else the seconds until the next one is.
+        """Count one request of `who`; return 0 if it is allowed, else the seconds until the next is allowed.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class RequestGuard:
             await self._answer(connection, broken())(scope, receive, with_headers)
 
     async def _run(self, scope: Scope, body: _Bounded, send: _Answering) -> None:
-        """Run the application; a body that is too large is refused whatever the application makes of it."""
+        """Run the application; a body that is too large is refused, however the application reacts to it."""
 
         async def send_unless_refused(message: Message) -> None:
             if send.started or not body.refused:
@@ -192,7 +192,7 @@ class RequestGuard:
         try:
             await self._app(scope, body, send_unless_refused)
         except Exception:
-            # the reading of the body ended with an exception, perhaps of another kind by now
+            # reading the body raised an exception, which may have been replaced since
             if send.started or not body.refused:
                 raise
         if body.refused and not send.started:

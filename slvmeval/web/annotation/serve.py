@@ -51,15 +51,15 @@ class Serving:
     texts
         Folder with texts that override ours.
     platforms
-        Platforms whose parameters let a worker in without a link's token: ``prolific``, whose own signed
-        token is verified, and ``mturk`` and ``prolific-unsigned``, which anybody can invent.
+        Platforms whose parameters admit a worker without a link's token: ``prolific``, whose signed token is
+        verified, and ``mturk`` and ``prolific-unsigned``, whose parameters anyone can invent.
     worker_a_minute, address_a_minute
         Maximum number of requests per minute of one worker and from one address; 0 for no limit.
     send_files
-        The header that has the proxy in front send the videos, ``X-Accel-Redirect`` (nginx) or ``X-Sendfile``
-        (Apache and others); empty if this server sends them.
+        The header that makes the proxy in front send the videos, ``X-Accel-Redirect`` (nginx) or
+        ``X-Sendfile`` (Apache and others); empty if this server sends them.
     prolific_keys
-        Address of the keys with which Prolific signs.
+        Address of Prolific's public keys.
     new_a_minute
         Maximum number of new workers per minute from one address whose ids are unsigned; 0 for no limit.
     attempts_a_minute
@@ -144,7 +144,7 @@ PLATFORMS = {
     "mturk": "workerId=...&assignmentId=...&hitId=...",
 }
 
-#: Headers by which a proxy is told to send a video. The first names an internal location of nginx, whose
+#: Headers that tell a proxy to send a video. The first names an internal location of nginx, whose
 #: ``alias`` is the media folder; the other the file.
 SEND_FILES = ("X-Accel-Redirect", "X-Sendfile")
 ACCEL_LOCATION = "/slvmeval-media/"
@@ -180,7 +180,7 @@ def organiser_secret(key: bytes) -> str:
 
 
 def checker_secret(key: bytes) -> str:
-    """Return the secret for checking ratings, made like :func:`organiser_secret`."""
+    """Return the secret for checking ratings, derived like :func:`organiser_secret`."""
     return _secret(key, "checker", CHECKER_VARIABLE)
 
 
@@ -195,7 +195,7 @@ def _secret(key: bytes, role: str, variable: str) -> str:
 def prepare(
     settings: Serving, name: str | None, *, private: bool = False, processes: int = 1
 ) -> Iterator[AnnotationServer]:
-    """Check everything before the first worker comes, and return a server ready to start.
+    """Check everything before the first worker arrives, and return a server ready to start.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def prepare(
     from tasks.annotation.publish import untranslated
 
     key = installation_key(settings.root)
-    # wrong ones end the start, before anybody waits for it
+    # invalid values end the start here, before anyone waits for it
     organiser_secret(key)
     checker_secret(key)
     desk = Desk.open(settings.database, key)
@@ -295,7 +295,7 @@ def options(serving: Serving) -> dict[str, Any]:
         "log_level": "warning",
         "timeout_graceful_shutdown": GRACE_S,
         "timeout_keep_alive": 30,
-        # a process loading its libraries on a busy machine is silent for some seconds
+        # on a busy machine a process may not respond for seconds while it loads its libraries
         "timeout_worker_healthcheck": 60,
     }
 
@@ -306,7 +306,7 @@ def _check_options(settings: Serving, processes: int) -> None:
             raise UserInputError(f"--platform {platform}: choose {', '.join(PLATFORMS)}")
     if {"prolific", "prolific-unsigned"} <= set(settings.platforms):
         raise UserInputError(
-            "--platform prolific and prolific-unsigned: choose one, as the second needs no signature"
+            "--platform prolific and prolific-unsigned: choose one; the second needs no signature"
         )
     if settings.send_files and settings.send_files not in SEND_FILES:
         raise UserInputError(f"--set send_files={settings.send_files}: choose {' or '.join(SEND_FILES)}")
@@ -331,12 +331,12 @@ def _check_options(settings: Serving, processes: int) -> None:
 
 
 def _public_url(settings: Serving, selected: Sequence[Campaign]) -> str:
-    """Return the address that workers use: the given one, else that of the campaigns; empty without one."""
+    """Return the address that workers use: the given one, else that of the campaigns, else empty."""
     named = {one.public_url for one in selected if one.public_url}
     if not settings.public_url and len(named) > 1:
         raise UserInputError(
-            f"the campaigns have several addresses ({', '.join(sorted(named))}): give --public-url, or serve "
-            "them apart"
+            f"the campaigns have several addresses ({', '.join(sorted(named))}): give "
+            "--public-url, or serve them separately"
         )
     address = settings.public_url or "".join(named)
     if not address and settings.host not in LOOPBACK:
@@ -361,7 +361,7 @@ def _nothing(name: str | None, settings: Serving, published: Sequence[str]) -> s
 
 
 def _check_licences(desk: Desk, campaign: Campaign, settings: Serving) -> None:
-    """Refuse to serve pairs of sources that may not be redistributed."""
+    """Raise an error for pairs of sources that may not be redistributed."""
     from storage_schemas.release import Release
     from storage_schemas.store import Store
 
@@ -404,9 +404,7 @@ def _lines(serving: Serving, selected: Sequence[Campaign], key: bytes) -> tuple[
     lines.append(f"organiser: {serving.address}/organiser/")
     lines.append(f"  secret:  {_shown(SECRET_VARIABLE, organiser_secret(key))}")
     if any(one.kind == "ratings" for one in selected):
-        lines.append(
-            f"  secret of those who only check ratings: {_shown(CHECKER_VARIABLE, checker_secret(key))}"
-        )
+        lines.append(f"  secret for checking ratings only: {_shown(CHECKER_VARIABLE, checker_secret(key))}")
     return tuple([*lines, "stop the server with Ctrl-C and restart it at any time; nothing is lost"])
 
 
@@ -417,10 +415,10 @@ def _shown(variable: str, secret: str) -> str:
 def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
     warnings = []
     if serving.host not in LOOPBACK and not serving.secure:
-        warnings.append("workers use plain http, which can be read in transit: put https in front")
+        warnings.append("workers use plain http, which can be read in transit: put an https proxy in front")
     if serving.secure and not serving.trusted_proxies:
         warnings.append(
-            "behind an https proxy give --set behind_proxy=…, or all workers appear to share one address"
+            "behind an https proxy, give --set behind_proxy=…, or all workers appear to share one address"
         )
     if private:
         warnings.append(
@@ -429,6 +427,6 @@ def _warnings(serving: Serving, private: bool) -> tuple[str, ...]:
         )
     if unsigned := sorted(set(serving.platforms) - {"prolific"}):
         warnings.append(
-            f"the ids of {' and '.join(unsigned)} are not signed: anybody with the address can invent some"
+            f"the ids of {' and '.join(unsigned)} are not signed: anyone with the address can invent them"
         )
     return tuple(warnings)

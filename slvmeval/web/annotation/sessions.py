@@ -24,7 +24,7 @@ MAX_AGE_S = 14 * 24 * 3600
 
 @dataclass(frozen=True)
 class BrowserSession:
-    """A worker in a campaign; only the worker's pages know `csrf`."""
+    """A worker in a campaign; only the worker's pages contain `csrf`."""
 
     campaign: str
     worker: str
@@ -75,7 +75,7 @@ class Sessions:
 
 @dataclass(frozen=True)
 class MediaLink:
-    """Content of a video link: the assignment and the position, never the side."""
+    """Content of a video link: the assignment and the video's position, never its side."""
 
     worker: str
     assignment: str

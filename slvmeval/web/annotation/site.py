@@ -56,7 +56,7 @@ class Site:
                 self._known[name] = (now, opened)
                 return opened
         except UserInputError:
-            # it existed when the server started, and has been removed since
+            # it existed when the server started, but has been removed since
             pass
         raise problems.of_desk(
             DeskRefusal(

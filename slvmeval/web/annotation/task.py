@@ -108,7 +108,7 @@ def urls(site: Site, assignment: Assignment) -> dict[str, str]:
 
 
 def media_url(site: Site, assignment: Assignment, place: Place) -> str:
-    """Return the address of a video; the same for the same assignment, so that browsers can cache it."""
+    """Return the address of a video, constant for an assignment so that browsers can cache it."""
     signed = site.links.sign(MediaLink(assignment.worker, assignment.id, place))
     return f"/c/{assignment.campaign}/media/{signed}"
 
@@ -154,7 +154,7 @@ def rate(request: Request, campaign: str, assignment: str, body: Rated) -> dict[
 
 @router.post("/{assignment}/train")
 def train(request: Request, campaign: str, assignment: str, body: Rated) -> dict[str, Any]:
-    """Store the answer of a training task, not a vote; its page then explains it."""
+    """Store the answer to a training task, which is not a vote; the page then explains it."""
     site = site_of(request)
     worker = site.own(request, campaign).worker
     site.desk.answers.train(campaign, worker, assignment, body.rating)

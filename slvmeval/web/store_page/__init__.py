@@ -1,1 +1,1 @@
-"""One page of a store, for its owner: releases, builds, pages, judges, campaigns, suites, disk."""
+"""One page about a store, for its owner: releases, builds, pages, judges, campaigns, suites, disk."""

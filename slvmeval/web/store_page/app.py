@@ -1,7 +1,7 @@
-"""The application: the page of a store, and the galleries and reports that were written from it.
+"""The application: the page of a store, and the galleries and reports written from it.
 
-All addresses begin with a secret that is new at each start. Nothing can be changed: there are only GET
-requests, and of other folders only those of remembered pages are shown.
+All addresses begin with a secret that changes with each start. Nothing can be changed: there are only GET
+requests, and the only other folders shown are those of remembered pages.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from storage_schemas.written_pages import written_pages
 from tasks.page_frame import SCRIPT, STYLE, frame_asset
 
 _PAGES = LocalPages("slvmeval.web.store_page")
-#: Seconds after which the page is read again while a build runs.
+#: Seconds between reloads of the page while a build runs.
 REFRESH_S = 5
-#: Written pages bring policies of their own, which are stricter; they have styles and scripts in the page.
+#: Written pages have their own, stricter policies; their styles and scripts are inline.
 _WRITTEN_POLICY = {
     "Content-Security-Policy": "default-src 'self' data:; script-src 'self' 'unsafe-inline'; "
     "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -57,7 +57,7 @@ class StorePage:
         """Return a file next to a remembered page; answer 404 if there is none."""
         page = next((page for page in written_pages(self.store) if page.id == page_id), None)
         if page is None:
-            raise HTTPException(404, "this page is not there any more")
+            raise HTTPException(404, "this page no longer exists")
         folder = Path(page.path).parent.resolve()
         path = (folder / (name or Path(page.path).name)).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
@@ -126,6 +126,6 @@ def _router(page: StorePage) -> APIRouter:
 
 @cache
 def _style() -> bytes:
-    """Return the style of reports with what this page adds."""
+    """Return the reports' style sheet with this page's additions."""
     report = files("tasks.report").joinpath("assets", "report.css").read_bytes()
     return frame_asset(STYLE).encode() + report + _PAGES.asset("store.css")

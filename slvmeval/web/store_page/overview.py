@@ -24,7 +24,7 @@ from tasks.scoring.suites.score_store import ScoresStore
 
 @dataclass(frozen=True)
 class Group:
-    """Numbers of answers or scores of one name, and of failed ones."""
+    """Numbers of answers or scores under one name, and of failed ones."""
 
     name: str
     within: str
@@ -34,7 +34,7 @@ class Group:
 
 @dataclass(frozen=True)
 class CampaignLine:
-    """A campaign: what it asks about, and how far it is; None where only collected votes are known.
+    """A campaign: what it asks about, and its progress, which is None where only collected votes are known.
 
     `release` is the release it asks about, ``NAME@VERSION``; empty for none.
     """
@@ -50,7 +50,7 @@ class CampaignLine:
 class Overview:
     """All that the page shows.
 
-    `problems` are sentences on what could not be read, by section.
+    `problems` are sentences about what could not be read, by section.
     """
 
     status: dict[str, Any]
@@ -164,7 +164,7 @@ def _groups(table: pa.Table, name: str, within: str = "") -> list[Group]:
 
 
 def campaign_lines(store: Store, database: str | None) -> list[CampaignLine]:
-    """Return the campaigns of the database, or what is collected of them where the store has none.
+    """Return the campaigns of the database, or their collected votes if the store has no database.
 
     Raises
     ------

@@ -125,10 +125,10 @@ def test_a_wait_that_does_not_end_is_an_error_with_what_to_change(
             r"job 7 ended as failed on n3 without an answer: look at pools.cpu.python and pools.cpu.setup in "
             r"profile s.toml. The end of its log:\n.*/no/python: No such file or directory",
         ),
-        (ended("OUT_OF_MEMORY"), "killed", "more memory than it was given; raise pools.cpu.memory in"),
+        (ended("OUT_OF_MEMORY"), "killed", "more memory than allowed; raise pools.cpu.memory in"),
         (ended("TIMEOUT"), "still loading", "longer than its time limit"),
-        (ended("FAILED"), "", "ended as failed on n3, and its report did not reach .*job_logs in profile"),
-        ([], "", "its job ended, and its report did not reach"),
+        (ended("FAILED"), "", "ended as failed on n3, but its report did not reach .*job_logs in profile"),
+        ([], "", "its job ended, but its report did not reach"),
     ],
 )
 def test_a_node_that_said_nothing(

@@ -52,7 +52,7 @@ def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: l
         desk.ratings.check("rated", confirmed, Verdict.CONFIRMED, "", "Anna")
 
     status = run("annotate", "status", "rated", *at).out
-    assert "1 ratings are not confirmed, 0 were sent back" in status
+    assert "1 ratings not confirmed, 0 sent back" in status
     (state,) = run("annotate", "status", *at, "--format", "json").json
     assert (state["total"]["votes"], state["unchecked"]) == (4, 1)
     rows = list(csv.DictReader(run("annotate", "payments", "rated", *at).out.splitlines()))

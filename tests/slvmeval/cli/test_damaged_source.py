@@ -44,7 +44,7 @@ def site(
 def test_it_is_named_by_the_plan_the_build_and_the_lists(
     site: list[str], tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    marked = "film2: the video is cut off, used up to its last whole picture"
+    marked = "film2: the video is cut off, used up to its last complete frame"
     planned = run("build", "--dry-run", *site, code=(0, 3)).text
     assert f"damaged: {marked}" in planned
     values = run("build", "--dry-run", *site, "--format", "json", code=(0, 3)).json

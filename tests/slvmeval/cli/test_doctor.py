@@ -124,12 +124,12 @@ def test_a_folder_of_something_else_and_a_store_of_another_version_fail(tmp_path
     (other / "file").write_text("x", encoding="utf-8")
     (finding,) = check_store(other)
     assert finding.verdict is CheckVerdict.FAIL
-    assert "is not a store" in finding.message
+    assert "is neither a store" in finding.message
     store = Store.create(tmp_path / "store")
     (store.root / "store.json").write_text('{"schema_version": 99}', encoding="utf-8")
     (finding,) = check_store(store.root)
     assert finding.verdict is CheckVerdict.FAIL
-    assert "use the slvmeval that made it" in finding.message
+    assert "use the slvmeval version that created it" in finding.message
 
 
 def test_wrong_weights_fail(tmp_path: Path) -> None:

@@ -164,10 +164,10 @@ def test_what_waits_is_listed_and_can_be_given_up(judged_store: Path, run: Run) 
         listed = run("list", "batches", "--store", str(judged_store)).out
         assert f"batch batch_0 of {judge.name}: {ALL} requests" in " ".join(listed.split())
         give_up = ("gc", "--set", "batch=batch_0", "--store", str(judged_store))
-        assert "only forgets requests" in run(*give_up, "frames", code=2).error
+        assert "only forgets a batch" in run(*give_up, "frames", code=2).error
         # nothing else is dropped
         assert "freed" not in run(*give_up).out
-        assert "no batch batch_0 waits here" in run(*give_up, code=1).err
+        assert "there is no waiting batch batch_0" in run(*give_up, code=1).err
         judge.hand_over()
         assert len(server.handed_over) == 2 * ALL
 

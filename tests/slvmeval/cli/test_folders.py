@@ -1,4 +1,4 @@
-"""Where one is and what comes next, new project folders, and where an output cannot be."""
+"""The current store and the next step, new project folders, and unusable outputs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_nothing_is_overwritten(tmp_path: Path, run: Run) -> None:
     folder.mkdir()
     (folder / "film.mp4").write_bytes(b"film")
     (folder / "recipe.toml").symlink_to(tmp_path / "gone.toml")
-    assert "has recipe.toml already" in run("init", folder, code=1).err
+    assert "already contains recipe.toml" in run("init", folder, code=1).err
     assert sorted(path.name for path in folder.iterdir()) == ["film.mp4", "recipe.toml"]
     (folder / "recipe.toml").unlink()
     run("init", folder)
@@ -97,7 +97,7 @@ def test_a_file_in_the_way_of_a_folder_is_named(judged_store: Path, tmp_path: Pa
         "prompts",
     ):
         said = run(*words.split(), "taken/inner", code=1).err
-        assert f"error: {tmp_path}/taken is a file, and a folder is needed there" in said, words
+        assert f"error: {tmp_path}/taken is a file, but a folder is needed there" in said, words
         assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -108,6 +108,6 @@ def test_where_the_summary_cannot_be_is_reported_before_the_build(tmp_path: Path
     build += ["--sources", tmp_path, "--summary"]
     assert "pipe cannot be written: it is a named pipe" in run(*build, tmp_path / "pipe", code=1).err
     said = run(*build, tmp_path / "taken" / "s.json", code=1).err
-    assert "taken is a file, and a folder is needed there" in said
+    assert "taken is a file, but a folder is needed there" in said
     assert (tmp_path / "pipe").is_fifo()
     assert not (tmp_path / "new").exists()

@@ -137,7 +137,7 @@ def test_gc_takes_nothing_from_under_a_running_build(store: Store, run: Run) -> 
         assert "a build is running" in run(*gc, code=1).err
         run(*gc, "--dry-run")
         repair = run("verify", "--repair", "--store", store.root, code=1).err
-        assert "verify --repair would take away" in repair
+        assert "verify --repair would remove data" in repair
     assert FRAMES in kinds(store)
     run(*gc)
 

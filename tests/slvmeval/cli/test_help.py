@@ -82,7 +82,7 @@ def test_argument_may_begin_with_a_dash(run: Run, tmp_path: Path) -> None:
         assert "No such option: -" in run(*mistaken, code=2).error
     # a short option, or a name for one
     assert "No such option: -f" in (said := run("annotate", "-film", code=2).error)
-    assert "follows -- behind all options: … -- -f" in said.replace("│ ", "")
+    assert "goes after --, following all options: … -- -f" in said.replace("│ ", "")
     assert "dash" not in run("captions", "--film", code=2).error
 
 
@@ -147,7 +147,7 @@ def test_wrong_value_or_option_is_explained_in_plain_words(words: str, message: 
         ("annotate workers --note n", "--note: only with a decision"),
         ("annotate workers a b cleared --note n --all", "--all: not with a decision"),
         ("annotate payments --reward 1", "--reward: only with --export FILE"),
-        ("annotate payments --export x", "--reward: say what an approved submission gets"),
+        ("annotate payments --export x", "--reward: give the reward of an approved submission"),
         ("prompts x judges --dry-run", "AREA: not with --dry-run"),
     ],
 )
@@ -215,7 +215,7 @@ def test_module_is_the_command(tmp_path: Path) -> None:
         ("-s /x --set aspects.color.parameters.no_such=1", "no_such"),
         ("-s /x --set clips_per_pair", "write KEY=VALUE"),
         ("-s /x --set clips_per_pair=0", "clips_per_pair"),
-        ("-s /x ../up", "a release's name has at most 64 letters"),
+        ("-s /x ../up", "a release's name must have at most 64 letters"),
         ("-s /x --profile /none.toml", "profile /none.toml: No such file"),
         ("-s /x --set damaged=conceil", "damaged: must be"),
     ],

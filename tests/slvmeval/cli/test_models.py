@@ -179,7 +179,7 @@ def test_a_model_s_flags_are_printed_and_can_be_changed(site: list[str], run: Ru
         "--tensor-parallel-size 2 --mm-encoder-tp-mode data --host 127.0.0.1 --port 8000\n"
     )
     for said in (
-        "147 GB, 74 GB on each of 2 GPUs, besides the context; an H100 has 80 GB",
+        "147 GB, 74 GB on each of 2 GPUs, plus the context; an H100 has 80 GB",
         '[model_servers."qwen2.5-vl-72b"]',
         "slvmeval models add qwen2.5-vl-72b DIR --kind served",
         "VLLM_MAX_MEDIA_REQUEST_DECODE_BYTES=0",

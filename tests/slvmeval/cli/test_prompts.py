@@ -37,7 +37,7 @@ def test_the_wording_of_a_paper_s_text_becomes_a_folder(tmp_path: Path, run: Run
     printed = run("prompts", folder, "--from-paper", paper, code=3).out
     assert "descriptions/color: not found" in printed
     # the made-up paper's words are not those of the real one
-    assert "judges/caption_user: other words than the paper that we know" in printed
+    assert "judges/caption_user: differs from the known wording of the paper" in printed
     assert "16 prompts of SLVMEval written, 0 existed" in printed
     assert "16 prompts in place of built-in ones" in run("prompts", folder, "--dry-run").out
     found = run("prompts", folder, "--from-paper", paper, "--format", "json", code=3).json

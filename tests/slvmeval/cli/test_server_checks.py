@@ -70,10 +70,10 @@ def test_a_model_server_says_its_models(address: str, monkeypatch: pytest.Monkey
     assert list(check_servers(Profile())) == []
     # a proxy of the environment gets nothing of this machine's traffic
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    said = f"{address} serves qwen, clip; it was asked nothing"
+    said = f"{address} serves qwen, clip; no request was sent"
     for path in ("", "/", "/v1", "/v1/"):
         assert server(address + path) == Finding("server captions", CheckVerdict.UNSEEN, said)
-    assert server(f"{address}/empty").message.endswith("serves no models; it was asked nothing")
+    assert server(f"{address}/empty").message.endswith("serves no models; no request was sent")
     assert server(address, model="clip").verdict is CheckVerdict.UNSEEN
     assert "it serves qwen, clip, but not qwen3" in server(address, model="qwen3").message
     assert "variable CAPTIONS_KEY" in server(address, key_variable="CAPTIONS_KEY").message
@@ -159,7 +159,7 @@ def test_a_model_is_asked_what_its_kind_answers(tmp_path: Path) -> None:
     [
         (Reply(status=400, text="no images here"), "FAIL", "did not answer a question: the server refused"),
         (Reply(status=500), "FAIL", "HTTP 500"),
-        (Reply(text="Yes, it is."), "warn", "'Yes, it is.', which is not of the JSON Schema"),
+        (Reply(text="Yes, it is."), "warn", "'Yes, it is.', which does not match the JSON Schema"),
         (Reply(text="", finish_reason="length"), "warn", "it was cut off after 2048 tokens"),
     ],
 )
@@ -175,7 +175,7 @@ def test_of_several_models_the_one_in_use_is_asked(tmp_path: Path) -> None:
     assert (body["model"], mini.verdict) == (used, CheckVerdict.OK)
     unknown, requests = asked(tmp_path, "yes", models=tuple("abcdefgh"))
     assert requests == []
-    assert "serves a, b, c, d, e and 3 more; it was asked nothing, name the model" in unknown.message
+    assert "serves a, b, c, d, e and 3 more; no request was sent, name the model" in unknown.message
     _, (body,) = asked(tmp_path, "yes", models=("a", "b"), model="b")
     assert body["model"] == "b"
 

@@ -20,9 +20,9 @@ def test_find_takes_an_address(address: str) -> None:
 @pytest.mark.parametrize(
     ("address", "says"),
     [
-        *((one, "begins with http:// or https://") for one in ("ftp://h", "HTTP://h:1", " http://h")),
+        *((one, "must begin with http:// or https://") for one in ("ftp://h", "HTTP://h:1", " http://h")),
         *(
-            (one, "http://HOST, with a port and a path at most")
+            (one, "http://HOST, optionally with a port and a path")
             for one in (
                 "http://",
                 "http://a b:1",

@@ -270,7 +270,7 @@ def test_a_pairs_file(write: Callable[..., Path], videos: Path) -> None:
         (b"{", "not JSON at character 2"),
         (b"[1]", "a pair is a JSON object, this is a list"),
         (b'{"id": "\xff"}', "not UTF-8 at byte 8"),
-        ({**LINE, "id": "two", "vidoe_a": "x"}, "vidoe_a: is not known here. Did you mean 'video_a'?"),
+        ({**LINE, "id": "two", "vidoe_a": "x"}, "vidoe_a: unknown key. Did you mean 'video_a'?"),
         ({key: LINE[key] for key in LINE if key != "gold"}, "gold: is missing"),
         ({**LINE, "id": "two", "gold": "first"}, "gold: must be 'a', 'b' or 'tie'"),
         ({**LINE, "id": "two", "prompt": 3}, "prompt: must be text"),

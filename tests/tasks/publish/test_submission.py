@@ -100,7 +100,7 @@ def answer(value: dict[str, Any], failed: bool = False) -> dict[str, Any]:
         (lambda v: answer(v).update(score_high=0.5), "one of two scores is missing"),
         (lambda v: answer(v).update(tokens_in=-1), "must be at least 0"),
         (lambda v: answer(v).update(repeat=1), "more repeats than the stated 1"),
-        (lambda v: answer(v).update(raw="a text"), "is not known here"),
+        (lambda v: answer(v).update(raw="a text"), "unknown key"),
         (lambda v: v["accuracies"]["dynamics_degree"].update(accuracy=1.0), "it states 100.00 %, n"),
         (lambda v: v["accuracies"]["dynamics_degree"].update(failed=0), "and its answers give"),
         (lambda v: v["accuracies"].pop("dynamics_degree"), "dynamics_degree: it has answers"),
@@ -185,7 +185,7 @@ def test_a_card(tmp_path: Path) -> None:
     for text, output in (
         ("name = ", "is not TOML"),
         ('name = "x"', "authors: is missing"),
-        ('name = "x"\nauthors = ["a"]\nmail = "x"', "mail: is not known here"),
+        ('name = "x"\nauthors = ["a"]\nmail = "x"', "mail: unknown key"),
     ):
         path.write_text(text)
         with pytest.raises(UserInputError, match=output):

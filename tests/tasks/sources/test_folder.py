@@ -277,7 +277,7 @@ def test_a_category_with_markup_or_too_long_sets_its_source_aside(tmp_path: Path
         "Sports | Music": "has '|' in it",
         "&lt;b": "has ';' in it",
         "$x_1$": "has '$' in it",
-        "Sports " * 10: "has 69 characters, at most 60 are allowed",
+        "Sports " * 10: "has 69 characters; at most 60 are allowed",
     }
     write_video(tmp_path, "good.mp4")
     with (tmp_path / "licences.jsonl").open("w") as file:

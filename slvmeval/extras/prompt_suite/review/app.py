@@ -1,9 +1,9 @@
 """The review application: a list of drafts, a page for each, and their stills and videos.
 
-All addresses begin with a secret that is new at each start, so that no other user of the machine, and no page
-of another site, can read or write anything. The browser is restricted as on the annotation pages. The server
-listens on this machine only and ends with the process. Stills are encoded as JPEG when a browser requests
-them.
+All addresses begin with a secret that changes with each start, so that no other user of the machine and no
+page of another site can read or write anything. The browser is restricted as on the annotation pages. The
+server listens on this machine only and ends with the process. Stills are encoded as JPEG when a browser
+requests them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAX_CACHED = 20 * STILLS
 
 @dataclass(frozen=True)
 class Stills:
-    """Makes stills one at a time, because only one thread may read a video."""
+    """Creates stills one at a time, because only one thread may read a video."""
 
     _videos: OpenVideos = field(default_factory=lambda: OpenVideos(FrameRate(long_side=SIDE)))
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -158,7 +158,7 @@ def _router(desk: ReviewDesk) -> APIRouter:
         draft = desk.draft(prompt_id)
         review = desk.project.approved(draft)
         text = review.text if review is not None and review.text else draft.text
-        # the current reviewer decides, not the previous one
+        # recorded under the current reviewer, not the previous one
         by = desk.by or (review.by if review is not None else "")
         return _prompt(desk, draft, text, by, review.note if review is not None else "")
 

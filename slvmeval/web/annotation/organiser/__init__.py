@@ -1,1 +1,1 @@
-"""The organiser's pages: ``app`` is the application; ``annotate status`` prints ``campaign_state`` too."""
+"""The organiser's pages: ``app`` is the application; ``annotate status`` also prints ``campaign_state``."""

@@ -61,7 +61,7 @@ def add_worker_pages(app: FastAPI) -> None:
     @app.post("/c/{name}/workers/{worker}/decide")
     def decide(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
         campaign = views.campaign(name)
-        # also checks that the campaign knows the worker
+        # also checks that the worker is in the campaign
         views.worker(campaign, worker)
         note, standing = fields.get("note", "").strip(), fields.get("standing", "")
         problem = ""
@@ -156,7 +156,7 @@ def add_login(app: FastAPI, login: Login) -> None:
 
     @app.post("/login")
     async def log_in(request: Request, fields: Annotated[Forms, Depends(form)]) -> Response:
-        # nothing is awaited here, so that attempts from one address are counted one after the other
+        # no await here, so that attempts from one address are counted one after the other
         next_page, name = fields.get("next_page", ""), clean_name(fields.get("name", ""))
         wait_s = login.wait_s(request)
         if wait_s:
@@ -210,11 +210,11 @@ def organiser_app(
     campaigns
         Campaigns to show; all by default.
     checker_secret
-        The password of those who only check ratings; empty for none.
+        The password of checkers, who only check ratings; empty for none.
     media
-        Folder of the videos that are rated; None if none are.
+        Folder of the rated videos; None if there are none.
     secure
-        Whether the session's cookie is sent over https only.
+        Whether the session's cookie is sent only over https.
     limiter
         Counts wrong secrets by address; a new one by default.
     zone

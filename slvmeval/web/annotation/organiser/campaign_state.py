@@ -74,7 +74,7 @@ class Reading:
         self._tallies = Tallies()
 
     def renewed(self) -> tuple[Sequence[Vote], Tallies]:
-        """Return all current votes in order, and the tallies."""
+        """Return all current votes, in order, and the tallies."""
         with self._lock:
             if self._read_events():
                 # a worker was erased: keep nothing in memory
@@ -110,12 +110,12 @@ REFUSED = {
     R.UNKNOWN_CAMPAIGN: ("No such campaign", "a mistyped address"),
     R.UNKNOWN_WORKER: ("No worker entered with this session", "a cookie of another installation"),
     R.BAD_LINK: ("A link that was never issued", "it was truncated or altered"),
-    R.LINK_USED: ("A link that belongs to somebody else", "a link was passed on"),
-    R.NO_CONSENT: ("A task before the consent", "a page opened out of order"),
+    R.LINK_USED: ("A link that belongs to another worker", "a link was passed on"),
+    R.NO_CONSENT: ("A task before consent", "a page opened out of order"),
     R.FULL: ("The campaign has all its participants", "raise most_workers, or withdraw links"),
     R.EXCLUDED: ("An excluded worker came back", "nothing to do"),
     R.DONE: ("No task is left for the worker", "nothing to do"),
-    R.NO_TASKS: ("All remaining tasks are open with others", "workers are told to come back later"),
+    R.NO_TASKS: ("All remaining tasks are open with others", "workers are asked to come back later"),
     R.LIMIT: ("The worker reached the maximum number of tasks", "nothing to do"),
     R.UNKNOWN_ASSIGNMENT: ("An answer to another worker's task", "a second browser, or cheating"),
     R.EXPIRED: ("A late answer", "the lease expired and others answered; a longer lease may help"),
@@ -163,9 +163,10 @@ class WorkerCounts:
     to_review
         Flagged by several indicators or careless, and not yet decided.
     understood, screened_out
-        Who answered the question before the first task correctly, and who failed both tries.
+        Workers who answered the question before the first task correctly, and those who failed both tries.
     trained, latecomers, late_tasks
-        Who trained, who came when there was no task, and who answered one that others had completed.
+        Workers who trained, those who came when there was no task, and answers to tasks that others had
+        completed.
     """
 
     entered: int
@@ -183,13 +184,13 @@ class WorkerCounts:
 
     @property
     def in_words(self) -> str:
-        """What workers did besides answering tasks; empty for nothing."""
+        """Workers' activities other than answering tasks; empty for none."""
         counts = (
             (self.understood, "answered the question correctly"),
-            (self.screened_out, "did not in two tries"),
+            (self.screened_out, "failed it twice"),
             (self.trained, "trained"),
             (self.latecomers, "came too late for a task"),
-            (self.late_tasks, "answered one too late"),
+            (self.late_tasks, "answered a task too late"),
         )
         return ", ".join(f"{count} {what}" for count, what in counts if count)
 
@@ -205,7 +206,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class CampaignState:
-    """What the states of both kinds of campaigns have.
+    """What the states of both kinds of campaigns share.
 
     Parameters
     ----------
@@ -230,18 +231,18 @@ class CampaignState:
 
     @property
     def lines(self) -> list[str]:
-        """What only this kind of campaign has, in words."""
+        """What only this kind of campaign reports, in words."""
         return []
 
     @property
     def plain(self) -> dict[str, Any]:
-        """What only this kind of campaign has, for JSON."""
+        """What only this kind of campaign reports, for JSON."""
         return {}
 
 
 @dataclass(frozen=True)
 class PairState(CampaignState):
-    """The state of a campaign of pairs; `overall` is the agreement over all, None without a counted vote."""
+    """The state of a campaign of pairs; `overall` is the overall agreement, None without a counted vote."""
 
     overall: VoteAgreement | None
 
@@ -253,7 +254,7 @@ class PairState(CampaignState):
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts read about one campaign; votes are on pairs only."""
+    """The facts read about one campaign; only pairs have votes."""
 
     campaign: Campaign
     tasks: Sequence[TaskProgress]
@@ -304,18 +305,18 @@ def common_state(
     rate: float | None,
     zone: tzinfo | None,
 ) -> dict[str, Any]:
-    """Return the values that the states of both kinds of campaigns have.
+    """Return the values shared by the states of both kinds of campaigns.
 
     Parameters
     ----------
     answers
         All votes, or all ratings.
     to_review
-        Number of workers whom somebody should review.
+        Number of workers who should be reviewed.
     now
         The time, UTC.
     rate
-        Pay per task; by default what the campaign pays.
+        Pay per task; by default the campaign's rate.
     zone
         Time zone of days; this machine's by default.
     """
@@ -329,7 +330,7 @@ def common_state(
 
 
 def agreed_of(facts: Facts) -> list[VoteAgreement]:
-    """Return the agreement of the counted votes, without those on controls, as in the report."""
+    """Return the agreement of the counted votes, excluding controls, as in the report."""
     rule = FilterRule(drop_excluded=facts.campaign.drops_excluded)
     counted = counting(facts.votes, facts.decisions, rule)
     return agreement([vote for vote in counted if not vote.control])

@@ -27,7 +27,7 @@ from tasks.annotation.installation import derived_key
 COOKIE = "slvmeval_organiser"
 #: A session ends after a working day.
 SESSION_HOURS = 12
-#: Wrong secrets that one address may send a minute, or at once.
+#: Wrong secrets that one address may send per minute, or at once.
 ATTEMPTS_A_MINUTE = 5
 _MAX_NAME_LENGTH = 80
 
@@ -70,7 +70,7 @@ class Login:
     key
         Key of the installation.
     root
-        Path of the pages; the cookie is sent nowhere else.
+        Path of the pages; the cookie is sent only to them.
     secure
         Whether browsers send the cookie over https only.
     clock
@@ -106,7 +106,7 @@ class Login:
         return self._limiter.full("organiser", _address(request), ATTEMPTS_A_MINUTE)
 
     def role(self, request: Request, secret: str) -> Role | None:
-        """Return whose secret it is, and count a wrong one. Call `wait_s` first."""
+        """Return whose secret this is; a wrong one is counted. Call `wait_s` first."""
         given = secret.strip().encode("utf-8", "replace")
         for role, known in self._secrets.items():
             if known and hmac.compare_digest(given, known):
@@ -142,7 +142,7 @@ class Login:
         return OrganiserSession(values["name"], token, values["role"])
 
     def end(self, request: Request, response: Response) -> None:
-        """End the session, also for copies of its cookie; other processes do not learn of it."""
+        """End the session, also for copies of its cookie, but only in this process."""
         values = self._read(request)
         if values is not None:
             now = self._clock()
@@ -156,14 +156,14 @@ class Login:
         except BadData:
             return None
         left = values["until"] - self._clock().timestamp()
-        # more than a whole session left: the clock was set back by an unknown amount
+        # more than a full session left: the clock was set back by an unknown amount
         if not 0 < left <= SESSION_HOURS * 3600 or values["id"] in self._ended:
             return None
         return values
 
 
 def local_path(path: str, root: str) -> str:
-    """Return the page after the login: always one below `root`."""
+    """Return the page to show after the login, always below `root`."""
     # browsers read \ as / and drop control characters; our addresses have neither
     fits = re.fullmatch(r"/[A-Za-z0-9/_.-]*(\?[A-Za-z0-9=&_.-]*)?", path)
     return path if fits and path.startswith(f"{root}/") and ".." not in path else f"{root}/"
@@ -200,14 +200,14 @@ def guarding(login: Login, root: str) -> Callable[[Request, Next], Awaitable[Res
         request.state.session = login.session(request)
         if request.state.session is None and path != "/login" and not path.startswith("/assets/"):
             address = path + (f"?{request.url.query}" if request.url.query else "")
-            # form data does not survive the login: the form's page is opened again
+            # form data does not survive the login: open the form's page again
             page = address if request.method == "GET" else path.rpartition("/")[0] or "/"
             return RedirectResponse(f"{root}/login?next_page={quote(root + page)}", 303)
         session = request.state.session
         if session is not None and session.role == "checker" and not _CHECKER.fullmatch(path):
             return RedirectResponse(f"{root}/", 303)
         answer = await call_next(request)
-        # the browser then reports a form's origin to us, and nothing to other sites
+        # the browser then reports the origin of forms to us, and nothing to other sites
         answer.headers["Referrer-Policy"] = "same-origin"
         return answer
 
@@ -235,7 +235,7 @@ async def own_form(request: Request) -> Forms:
 
 
 def session_of(request: Request) -> OrganiserSession:
-    """Return who is logged in; the guard ensures that somebody is."""
+    """Return the logged-in person; the guard ensures that there is one."""
     session: OrganiserSession = request.state.session
     return session
 

@@ -117,7 +117,7 @@ def number(value: float, digits: int = 0) -> str:
 
 
 def share(value: float) -> str:
-    """Return a share as a percentage that is 100 only if complete."""
+    """Return a share as a percentage, which is 100 only if complete."""
     return "100 %" if value >= 1 else f"{min(99.9, 100 * value):.1f} %"
 
 

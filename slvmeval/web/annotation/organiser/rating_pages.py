@@ -1,6 +1,6 @@
-"""Pages on which a second person looks at a rated video, and confirms its ratings or sends them back.
+"""Pages on which a second person watches a rated video, and confirms its ratings or sends them back.
 
-Checkers, who have a secret of their own, see only these.
+Checkers, who have a separate secret, see only these.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.ratings import MAX_CHECK_NOTE_LENGTH, Verdict
 from tasks.annotation.installation import derived_key
 
-#: Share of a video that is to be played before its ratings are shown; check.js has the same.
+#: Share of a video that must be played before its ratings are shown; the same as in check.js.
 MIN_SEEN = 0.9
-#: Speed at which browsers' own players play at most.
+#: Maximum playback speed of browsers' players.
 MAX_SPEED = 2.0
 SHOWN = ("open", "done", "all")
 
@@ -48,7 +48,7 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
         return str(signer.dumps([what, session_of(request).csrf, task, *more]))
 
     def read(request: Request, what: str, task: str, token: str) -> list[float] | None:
-        """Return what a token of this session and task carries; None if it is not one."""
+        """Return the content of a token of this session and task; None if it is not valid."""
         try:
             kind, owner, of_task, *more = signer.loads(token)
         except (BadData, TypeError, ValueError):
@@ -107,7 +107,7 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
         least = MIN_SEEN * views.rated(campaign, task).task.seconds / MAX_SPEED
         if not started or clock().timestamp() - started[0] < least:
             return check_view(
-                request, campaign, task, problem="Play the video to its end, then ask again.", status=422
+                request, campaign, task, problem="Play the video to its end, then try again.", status=422
             )
         return RedirectResponse(f"{ROOT}/c/{name}/checks/{task}?seen={signed(request, 'seen', task)}", 303)
 
@@ -125,9 +125,9 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
         try:
             known = {one.given.vote_id for one in views.rated(campaign, task).ratings}
             if verdict not in list(Verdict) or not seen or any(not level.isdecimal() for _, _, level in seen):
-                raise UserInputError("choose what to do with a rating of this page")
+                raise UserInputError("choose what to do with a rating on this page")
             if not {rating for rating, _, _ in seen} <= known:
-                raise UserInputError("this rating was changed meanwhile: look again")
+                raise UserInputError("this rating has changed in the meantime: look again")
             views.check(
                 campaign,
                 [(rating, int(level)) for rating, _, level in seen],

@@ -28,14 +28,14 @@ from tasks.statistics.krippendorff import RaterAnswer, alpha_of
 
 @dataclass(frozen=True)
 class RatedTask:
-    """One video in one dimension with the ratings that count, in the order in which they came."""
+    """One video in one dimension with the ratings that count, in order of arrival."""
 
     task: RatingTask
     ratings: tuple[CheckedRating, ...]
 
     @property
     def unchecked(self) -> tuple[CheckedRating, ...]:
-        """The ratings that nobody has confirmed."""
+        """The ratings that have not been confirmed."""
         return tuple(one for one in self.ratings if not one.confirmed)
 
     @property
@@ -54,14 +54,14 @@ class RaterRow(PersonRow):
     ratings
         Ratings that count.
     apart
-        Mean distance between a rating and the mean of the others' of the same task, in levels; None if nobody
-        else rated the same.
+        Mean distance, in levels, between a rating and the mean of the others' for the same task; None if no
+        task has other ratings.
     shift
         The same with its sign: below 0 for a strict rater.
     used
         How often each level was given, ascending.
     time_share
-        Median of a task's duration over that of its video; None without a rating.
+        Median ratio of a task's duration to that of its video; None without a rating.
     sent_back
         Ratings that a checker sent back.
     """
@@ -83,7 +83,7 @@ class RatingState(CampaignState):
     tasks
         All tasks with their ratings.
     unchecked
-        Ratings that nobody has confirmed.
+        Ratings that have not been confirmed.
     sent_back
         Ratings that were sent back, ever.
     """
@@ -99,7 +99,7 @@ class RatingState(CampaignState):
         most = self.campaign.most_workers
         return [
             f"raters: {self.people.consented}{f' of {most}' if most else ''} take part",
-            f"checks: {self.unchecked} ratings are not confirmed, {self.sent_back} were sent back",
+            f"checks: {self.unchecked} ratings not confirmed, {self.sent_back} sent back",
         ]
 
     @property
@@ -135,7 +135,7 @@ def read_state(desk: Desk, campaign: Campaign, now: datetime, rate: float | None
 
 
 def rated_tasks(tasks: Sequence[RatingTask], ratings: Sequence[CheckedRating]) -> tuple[RatedTask, ...]:
-    """Return the tasks with their ratings, those without a rating included."""
+    """Return the tasks with their ratings, including tasks without any."""
     by_task: dict[str, list[CheckedRating]] = defaultdict(list)
     for one in ratings:
         by_task[one.given.pair_id].append(one)
@@ -157,7 +157,7 @@ def _alphas(tasks: Sequence[RatingTask], ratings: Sequence[VideoRating]) -> dict
 def rater_rows(
     workers: Sequence[WorkerProgress], ratings: Sequence[VideoRating], checks: Sequence[Check]
 ) -> list[RaterRow]:
-    """Return all raters, those whose ratings are farthest from the others' first."""
+    """Return all raters, starting with those whose ratings differ most from the others'."""
     by_task: dict[str, list[VideoRating]] = defaultdict(list)
     mine: dict[str, list[VideoRating]] = defaultdict(list)
     for one in ratings:
@@ -199,7 +199,7 @@ def _rater(
 
 @dataclass(frozen=True)
 class RatingBeside:
-    """A rater's rating of a task beside those of others."""
+    """A rater's rating of a task, next to those of others."""
 
     rating: CheckedRating
     task: RatingTask
@@ -208,7 +208,7 @@ class RatingBeside:
 
 @dataclass(frozen=True)
 class RaterView(PersonView):
-    """The data of a rater's page; the newest rating is the first."""
+    """The data of a rater's page; the newest rating comes first."""
 
     row: RaterRow
     votes: tuple[RatingBeside, ...]
@@ -231,13 +231,13 @@ def rater_view(facts: Facts, state: RatingState, row: RaterRow) -> RaterView:
 
 
 def to_check(tasks: Iterable[RatedTask], show: str) -> list[RatedTask]:
-    """Return the tasks for a list of checks: those on which raters differ most first.
+    """Return the tasks for a list of checks, starting with those on which raters differ most.
 
     Parameters
     ----------
     show
-        ``open`` for those with a rating that nobody has confirmed, ``done`` for the others; else all that
-        have a rating.
+        ``open`` for those with an unconfirmed rating, ``done`` for the others; otherwise all that have
+        ratings.
     """
     rated = [one for one in tasks if one.ratings]
     if show == "open":

@@ -46,7 +46,7 @@ from tasks.votes.agreement import worker_agreement
 from tasks.votes.filter import FilterRule, counting
 from tasks.votes.quality import WorkerQuality
 
-#: Agreement takes a second of CPU in a campaign of the paper's size, so it is cached for this long.
+#: Computing agreement takes a second for a campaign of the paper's size, so it is cached for this long.
 _AGREEMENT_S = 60.0
 _WORKERS_S = 10.0
 _TRANSLATED_S = 60.0
@@ -56,7 +56,7 @@ PAGE = 100
 
 
 def paged(rows: Sequence[Any], first: int) -> dict[str, Any]:
-    """Return some rows from `first` on, for the template that has links to those before and after."""
+    """Return rows starting at `first`, for the template with links to the previous and next rows."""
     first = max(0, min(first, len(rows) - 1))
     return {
         "rows": rows[first : first + PAGE],
@@ -167,7 +167,7 @@ class Views:
             return rater_view(facts, self._ratings(facts), row)
         if not isinstance(row, WorkerRow):
             raise UserInputError(f"there is no worker {worker!r} in campaign {campaign.name}")
-        # beside the indicators only the votes that they count
+        # show only votes that the indicators count
         return worker_view(replace(facts, votes=facts.votes[: self._judgement(facts)[0]]), row, order)
 
     def record(self, campaign: Campaign) -> dict[str, Any]:
@@ -207,12 +207,12 @@ class Views:
         return self._judgement(facts)[1]
 
     def _judgement(self, facts: Facts) -> tuple[int, list[WorkerQuality]]:
-        """Return the workers' quality, and how many of the campaign's votes it counts."""
+        """Return the workers' quality, and the number of the campaign's votes that it counts."""
         return self._cached("workers", facts, _WORKERS_S, lambda some: (len(some.votes), judged_of(some)))
 
     def _alphas(self, facts: Facts) -> dict[str, float | None]:
         def alphas(facts: Facts) -> dict[str, float | None]:
-            # excluded workers' agreement is needed too: all votes are included
+            # all votes, because the agreement of excluded workers is needed too
             votes = counting(facts.votes, (), FilterRule())
             return {worker: mine.alpha for worker, mine in worker_agreement(votes).items()}
 

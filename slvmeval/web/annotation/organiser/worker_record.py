@@ -1,4 +1,4 @@
-"""A worker's record for the organiser: indicators with thresholds, votes beside those of others."""
+"""A worker's record for the organiser: indicators with thresholds, and votes next to those of others."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tasks.votes.quality import Flag, QualityRule, WorkerQuality, evidence
 _STEPS = {"A": 0, "B": 1, "C": 2}
 _CHECKS = {Check.EQUAL: "equal videos", Check.AGAIN: "repeated, sides swapped"}
 ORDERS = ("newest", "fastest", "apart")
-#: Tasks that show best why a worker has flags.
+#: Number of tasks shown as the best evidence for a worker's flags.
 _TELLING = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class PersonRow:
-    """One line of the list of workers, of pairs or of ratings.
+    """One row of the list of workers, of a pair or rating campaign.
 
     Parameters
     ----------
     worker, platform, language, entered_at
         As stored by the desk; empty if votes came only from files.
     open
-        Tasks that are open now.
+        Tasks open now.
     standing
         ``excluded``, ``cleared`` or empty.
     last
@@ -38,7 +38,7 @@ class PersonRow:
     check
         How the question before the first task ended: ``passed``, ``failed``, or empty.
     extras
-        What is paid besides votes.
+        Payments other than for votes.
     """
 
     worker: str
@@ -53,7 +53,7 @@ class PersonRow:
 
     @property
     def flags(self) -> tuple[Flag, ...]:
-        """The worker's flags; raters have none, a person looks at their numbers."""
+        """The worker's flags; raters have none and are judged by their numbers."""
         return ()
 
     @property
@@ -71,7 +71,7 @@ class PersonRow:
 
 
 def known(one: WorkerProgress) -> dict[str, Any]:
-    """Return the values of a row that the desk knows."""
+    """Return the values of a row that come from the desk."""
     names = ("worker", "platform", "language", "entered_at", "open", "standing", "check", "extras")
     return {name: getattr(one, name) for name in names}
 
@@ -109,10 +109,10 @@ class Indicator:
     Parameters
     ----------
     count, of
-        Number of tasks to which it applied, and to which it could have applied; no count if nothing is
-        counted.
+        Number of tasks to which it applied, and to which it could have applied; `count` is None if nothing
+        is counted.
     counted
-        What is counted, or what is estimated instead.
+        What is counted, or estimated instead.
     threshold
         The condition for the flag.
     flagged
@@ -129,7 +129,7 @@ class Indicator:
 
 @dataclass(frozen=True)
 class VoteBeside:
-    """One vote of the worker beside those of others on the same pair.
+    """One vote of the worker next to those of others on the same pair.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class VoteBeside:
     others_right, others_number
         Number of others who preferred the high-quality video.
     apart
-        Steps between the rating and the others' most frequent one, 0 to 2; None without other votes.
+        Steps between the rating and the others' most frequent rating, 0 to 2; None without other votes.
     time_share
         Duration of the task divided by that of its two videos.
     fastest
@@ -146,8 +146,8 @@ class VoteBeside:
     against
         The flags that the vote counts towards, whether the worker has them or not.
     same
-        Of a repeated pair, whether the worker preferred the same video as the first time; None if there is no
-        first time.
+        For a repeated pair, whether the worker preferred the same video as the first time; None for other
+        pairs.
     """
 
     vote: Vote
@@ -175,7 +175,7 @@ class VoteBeside:
 
 @dataclass(frozen=True)
 class PersonView:
-    """What the review pages of both kinds of workers have; the newest decision is the first."""
+    """What the review pages of both kinds of workers share; the newest decision comes first."""
 
     row: PersonRow
     votes: Sequence[object]
@@ -190,7 +190,7 @@ class WorkerView(PersonView):
     Parameters
     ----------
     telling
-        The votes that show best why the worker has flags; empty without flags.
+        The votes that best explain the worker's flags; empty without flags.
     """
 
     row: WorkerRow
@@ -204,7 +204,7 @@ class WorkerView(PersonView):
 def worker_rows(
     facts: Facts, judged: Sequence[WorkerQuality], alphas: dict[str, float | None]
 ) -> list[WorkerRow]:
-    """Return all workers: first those to review, then by flags and votes, last those without a vote."""
+    """Return all workers: those to review first, then by flags and votes, those without votes last."""
     last: dict[str, str] = {}
     for vote in facts.votes:
         last[vote.worker] = max(vote.at, last.get(vote.worker, ""))
@@ -264,7 +264,7 @@ def _careless(quality: WorkerQuality, careful: float, rule: QualityRule) -> Indi
         "Careless",
         None,
         0,
-        f"The worker is careless now with a probability of {1 - careful:.0%}, by check tasks and the votes "
+        f"The probability that the worker is careless now is {1 - careful:.0%}, by check tasks and the votes "
         f"of others{kind}",
         f"{rule.doubt:.0%} or more, after at least {rule.doubt_least_votes} tasks",
         Flag.CARELESS in quality.flags,
@@ -288,7 +288,7 @@ def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:
 
 
 def told(facts: Facts, worker: str) -> dict[str, Any]:
-    """Return the decisions about a worker, newest first, and what was refused."""
+    """Return the decisions about a worker, newest first, and the refusals."""
     return {
         "decisions": tuple(one for one in reversed(facts.decisions) if one.worker == worker),
         "trouble": troubles(facts.tallies.by_worker.get(worker, {})),
@@ -296,7 +296,7 @@ def told(facts: Facts, worker: str) -> dict[str, Any]:
 
 
 def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBeside]:
-    """Return a worker's votes beside those of others."""
+    """Return a worker's votes next to those of others."""
     mine = [vote for vote in votes if vote.worker == worker]
     pairs, aspects = {vote.pair_id for vote in mine}, {vote.aspect for vote in mine}
     others: dict[str, list[Vote]] = defaultdict(list)
@@ -311,7 +311,7 @@ def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBe
     against = evidence(votes, worker, rule)
     first = {vote.pair_id: vote.preferred for vote in mine}
     return [
-        # of two votes on a pair, from files, one counts
+        # if files contain two votes on a pair, only one counts
         replace(
             _one(vote, others[vote.pair_id], times[vote.aspect], against.get(vote.vote_id, ())),
             same=first[vote.judged] == vote.preferred
@@ -323,9 +323,9 @@ def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBe
 
 
 def _telling(votes: Sequence[VoteBeside], flags: Sequence[Flag]) -> tuple[VoteBeside, ...]:
-    """Return the votes that count towards most of the worker's flags, then the farthest apart and fastest.
+    """Return the votes that count towards most of the worker's flags, then those farthest apart and fastest.
 
-    Each flag is shown by one of them, if any vote counts towards it.
+    Each flag is represented, if any vote counts towards it.
     """
 
     def strength(one: VoteBeside) -> tuple[int, int, float]:

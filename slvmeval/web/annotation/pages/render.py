@@ -17,9 +17,9 @@ from tasks.annotation.pair_task import MAX_COMMENT_LENGTH
 from tasks.publish.gallery.data import script_json
 
 PageName = Literal["enter", "consent", "question", "task", "rating", "done", "refused"]
-#: The pages with a script, which is named like the page; the other files are modules of both.
+#: The pages with a script, which is named like the page; the other files are modules shared by them.
 _SCRIPTED = ("task", "rating")
-#: Scripts of a page without an island; no module of the others.
+#: Scripts of pages without initial data; not a module of the others.
 _OWN = ("done",)
 
 #: The folder of style sheets and scripts, served under `ASSETS_URL`.

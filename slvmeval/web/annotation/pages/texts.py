@@ -57,8 +57,8 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
     aspect
         The aspect of the page, or None.
     folder
-        Folder with a campaign's own texts. ``en.toml`` and ``ja.toml`` hold only what differs from ours; the
-        file of another language holds all.
+        Folder with a campaign's own texts. ``en.toml`` and ``ja.toml`` contain only what differs from ours;
+        the file of another language contains all texts.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def texts(language: str, aspect: str | None = None, folder: Path | None = None) 
 
 
 def instructed(words: Words) -> dict[str, str]:
-    """Return the instructions of the aspects that have some in a language."""
+    """Return the instructions in a language, for the aspects that have them."""
     return {name: text for name, one in words["aspects"].items() if (text := one.get("instruction"))}
 
 
@@ -92,7 +92,7 @@ def check_texts(
     Parameters
     ----------
     asks
-        How many aspects need instructions for the question before the first task.
+        Number of aspects that need instructions for the question before the first task.
     """
     wanted = tuple(aspects)
     for language in languages:
@@ -116,7 +116,7 @@ def _words(language: str, folder: Path | None) -> Words:
     if new and (theirs is None or not theirs.exists()):
         raise UserInputError(
             f"the pages have no texts in {language!r}: ours are en and ja; write {language}.toml with all "
-            "texts of en.toml into a folder, and give it with --texts"
+            "texts of en.toml into a folder, and name it with --texts"
         )
     if new:
         ours = files(__package__).joinpath("texts", "en.toml")
@@ -139,7 +139,7 @@ def _words(language: str, folder: Path | None) -> Words:
 
 
 def _missing(ours: Words, theirs: Words, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the texts of ours that another language's file lacks; it needs only the aspects that it shows."""
+    """Yield those of our texts that another language's file lacks; it needs only the aspects shown."""
     for key, value in ours.items():
         name = (*path, key)
         if isinstance(value, dict) and name[0] != "aspects":
@@ -154,7 +154,7 @@ def _placeholders(text: str) -> set[str]:
 
 
 def _over(ours: dict[str, Any], theirs: dict[str, Any], where: str, path: tuple[str, ...]) -> dict[str, Any]:
-    """Merge a campaign's texts over ours; only aspects and reasons may be new."""
+    """Overlay a campaign's texts on ours; only aspects and reasons may be new."""
     merged = dict(ours)
     for key, value in theirs.items():
         name = ".".join((*path, key))

@@ -56,14 +56,14 @@ def test_from_videos_to_a_table(
         assert "model 'tiny' has no price" in output
         assert "to continue" not in output
         output = run(*words, "--max-dollars", "0.0000001", "--set", f"prices={prices}", code=3).out
-        assert "2 prompts are not gone on with: the limit of 1e-07 dollars is too small" in output
+        assert "2 prompts were not continued: the limit of 1e-07 dollars is too small" in output
         assert "give a higher one" in output
         assert "to continue" not in output
         states = run(*words, "--max-tokens", "1", "--format", "json", code=3).json["prompts"]
         assert {one["state"] for one in states} == {"unfinished"}
         assert not server.seen
         output = run(*words, code=3).out
-        assert "2 drafts wait for a person" in output
+        assert "2 drafts are waiting for review" in output
         assert "left out: broken.mp4" in output
         accept = ("suite", "prompts", "review", folder, "--edited")
         assert "review --edit" in run(*accept, code=1).err
@@ -71,7 +71,7 @@ def test_from_videos_to_a_table(
         file = folder / "edit" / "v0.md"
         accepted = file.read_text().replace("verdict: open", "verdict: accepted").replace("blue", "green")
         file.write_text(accepted)
-        assert "1 accepted, 0 left out, 1 open, 0 files do not fit" in run(*accept).out
+        assert "1 accepted, 0 left out, 1 open, 0 files are not usable" in run(*accept).out
         file.write_text(file.read_text().replace("verdict: accepted", "verdict: hm"))
         run(*accept, code=3)
         assert "--as-drafted: not with --edited" in run(*accept, "--as-drafted", code=2).error
@@ -106,11 +106,11 @@ def test_more_tries_continue_where_no_answer_fitted(tmp_path: Path, ffmpeg: str,
     author = Author(lambda step, text, count: {"description": 5} if step == "describe" else None)
     with FaultyServer(author) as server:
         _, words = making(tmp_path, server)
-        assert "--set tries=N, with N above the one before" in run(*words, code=3).out
+        assert "--set tries=N, with a larger N than before" in run(*words, code=3).out
         author.odd = None
         run(*words, code=3)
         assert author.asked["describe"] == 3
-        assert "1 drafts wait for a person" in run(*words, "--set", "tries=4").out
+        assert "1 drafts are waiting for review" in run(*words, "--set", "tries=4").out
         assert author.asked["describe"] == 4
 
 
@@ -127,7 +127,7 @@ def test_a_file_of_which_something_else_was_reported_since_counts_apart(tmp_path
     assert "replaced" not in output
     project.review("p1", draft.digest, "left_out", "")
     output = run("suite", "prompts", "review", tmp_path, "--edited").out
-    for said in ("0 accepted, 0 left out", "1 file with texts replaced since", "p1"):
+    for said in ("0 accepted, 0 left out", "1 file with texts that were replaced later", "p1"):
         assert said in output
 
 

@@ -199,7 +199,7 @@ def test_a_latecomer_is_told_paid_once_and_listed(
     assert main(["annotate", "status", NAME, *at]) == 0
     assert not lacks(
         capsys.readouterr().out,
-        "besides: 2 came too late for a task, 1 answered one too late",
+        "besides: 2 came too late for a task, 1 answered a task too late",
         "cost: 2.70 EUR so far (1.85 EUR besides votes)",
     )
     assert main(["annotate", "status", NAME, "--format", "json", *at]) == 0
@@ -221,7 +221,7 @@ def test_the_organiser_sees_who_understood_and_who_trained(study: Study) -> None
     with Organiser(study) as organiser:
         organiser.log_in()
         page = organiser.page().text
-        assert "1 answered the question correctly, 1 did not in two tries, 1 trained" in page
+        assert "1 answered the question correctly, 1 failed it twice, 1 trained" in page
         assert "training 0.85 EUR" in organiser.page(f"/workers/{study.id_of(good.token)}").text
         assert (
             "not answered correctly in two tries" in organiser.page(f"/workers/{study.id_of(bad.token)}").text

@@ -153,12 +153,12 @@ def test_a_rating_is_checked_sent_back_and_confirmed_by_who_sees_only_checks(stu
         assert checker.post(where, data=given).status_code == 422
     data = {"csrf": csrf, "ratings": seen, "verdict": "sent_back", "seen": shown}
     data["note"] = "Look at the <end>."
-    assert "No rating waits" in checker.post(where, data=data).text
+    assert "No ratings are waiting" in checker.post(where, data=data).text
     assert "Look at the &lt;end&gt;." in rater.open("task").text
     assert rate(study, rater, 4)["id"] == first["id"]
     new = re.findall(r'name="ratings" value="([^"]+)"', checker.get(where, params={"seen": shown}).text)[0]
     assert new == f"{first['id']} 4"
     confirmed = checker.post(where, data={**data, "ratings": new, "verdict": "confirmed"})
-    assert "No rating waits" in confirmed.text
+    assert "No ratings are waiting" in confirmed.text
     assert "Anna sent an earlier 2 back" in checker.get(where, params={"seen": shown}).text
     assert "secret" in checker.post("/organiser/login", data={"secret": "wrong", "name": "X"}).text

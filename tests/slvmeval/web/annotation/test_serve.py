@@ -81,7 +81,7 @@ def test_a_name_is_a_campaign_or_a_release(study: Study, tmp_path: Path) -> None
             for url in ("a.example", "https://a.example/b", "ftp://a")
         ),
         ({"platforms": ("prolifik",)}, "choose prolific, prolific-unsigned, mturk"),
-        ({"platforms": ("prolific", "prolific-unsigned")}, "choose one, as the second needs no signature"),
+        ({"platforms": ("prolific", "prolific-unsigned")}, "choose one; the second needs no signature"),
     ],
 )
 def test_options_that_do_not_go_together(published: Serving, values: dict[str, object], message: str) -> None:

@@ -123,7 +123,7 @@ def test_set_is_judged_once(uve: Path, tmp_path: Path, planted: PlantedPackage, 
     # who always says `first` is right in one order of each pair that has a better one
     assert (first.with_ties.accuracy, first.without_ties.accuracy, first.calibrated) == (0.25, 0.5, None)
     assert main(["evaluate", "main", "--pairs", where, "-e", "coin", *site]) == 1
-    assert "take the place of a release" in capsys.readouterr().err
+    assert "replace a release" in capsys.readouterr().err
     assert main(["list", "meta-sets"]) == 0
     assert "VideoGen-RewardBench" in capsys.readouterr().out
     assert main(["compare", "lengths", "first", "--pairs", where, *site]) == 0

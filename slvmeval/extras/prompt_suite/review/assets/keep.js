@@ -1,4 +1,4 @@
-// What a person wrote is not lost, neither when the server has stopped nor when a link is clicked.
+// A person's text is not lost, neither when the server has stopped nor when a link is clicked.
 const form = document.querySelector("form");
 const unsaved = document.getElementById("unsaved");
 let changed = "unsaved" in form.dataset;

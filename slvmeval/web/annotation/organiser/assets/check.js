@@ -1,4 +1,4 @@
-// The ratings of a video are shown to who has played it.
+// The ratings of a video are shown once it has been played.
 "use strict";
 (() => {
   const video = document.getElementById("rated-video");

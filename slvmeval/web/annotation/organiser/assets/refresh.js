@@ -1,4 +1,4 @@
-// Fetches the page again and updates its numbers while it is visible and nobody is reading a detail.
+// Fetches the page again and updates its numbers while it is visible and no detail is open.
 "use strict";
 (() => {
   const every = 15000;

@@ -1,4 +1,4 @@
-/** The seek bars: the position of each video, what was played, and (after the preference) what has to be seen. */
+/** The seek bars: the position of each video, what was played, and (after the preference) what must be watched. */
 
 import { $, PLACES, clock, fill } from "./dom.js";
 import { merged } from "./intervals.js";

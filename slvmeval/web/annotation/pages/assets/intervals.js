@@ -1,4 +1,4 @@
-/** Intervals [start, end) in seconds of a video, and which of them were actually played. */
+/** Intervals [start, end) of a video in seconds, and those that were actually played. */
 
 /** Merge intervals that touch; the result is sorted. */
 export function merged(intervals) {
@@ -34,8 +34,8 @@ export function without(intervals, others) {
 export const length = (intervals) => intervals.reduce((sum, [a, b]) => sum + b - a, 0);
 
 /**
- * Watch one video and collect what is played. What a jump skips does not count: between two readings of the
- * playhead no more can be played than the clock and the speed allow.
+ * Watch one video and collect what is played. Skipped parts do not count: between two readings of the
+ * playhead, no more can be played than the clock and the speed allow.
  */
 export class Watch {
   constructor(video) {
@@ -74,7 +74,7 @@ export class Watch {
     this.last = runs ? now : null;
   }
 
-  /** Take what is to be sent: all that was played and that the server does not count yet. */
+  /** Take what has to be sent: everything played that the server does not count yet. */
   take(counted) {
     this.look();
     const taken = { intervals: without(this.played, counted), speed: this.speed || this.video.playbackRate };
@@ -83,7 +83,7 @@ export class Watch {
     return taken;
   }
 
-  /** Settle what was taken: it has arrived, or it has not. */
+  /** Settle what was taken: it has arrived or it has not. */
   settle(arrived) {
     if (!arrived) this.waiting = merged([...this.sending, ...this.waiting]);
     else if (!this.waiting.length) this.speed = 0;

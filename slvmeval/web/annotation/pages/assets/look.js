@@ -1,9 +1,9 @@
-/** What has to be looked at in both videos before the first answer. */
+/** The parts of both videos that must be watched before the first answer. */
 
 import { $, PLACES } from "./dom.js";
 import { covered, length, without } from "./intervals.js";
 
-//: What is shorter than this is left over by players and clocks, seconds.
+//: Shorter stretches are artifacts of players and clocks, in seconds.
 const CRUMB_S = 0.1;
 
 export class Look {
@@ -12,7 +12,7 @@ export class Look {
     this.going = false; // whether what is left is being played, stretch by stretch
   }
 
-  /** The stretches of a video of which not enough was played; where a share of it counts, the video. */
+  /** The stretches of a video that were not played enough; if only a share counts, the whole video. */
   open(place) {
     const { view, players, reporter } = this.app;
     const seen = reporter.seen(place);
@@ -23,7 +23,7 @@ export class Look {
     return view.look[place].filter(([start, end]) => covered(seen, start, end) < view.least_seen * (end - start));
   }
 
-  /** Seconds that are still to be seen, of one video or of both. */
+  /** Seconds still to be watched, of one video or both. */
   left(place = null) {
     if (!place) return PLACES.reduce((sum, one) => sum + this.left(one), 0);
     const { view, players, reporter } = this.app;
@@ -43,7 +43,7 @@ export class Look {
     })));
   }
 
-  /** What is left of the marked parts, in the order of time. */
+  /** The remaining marked parts, in order of time. */
   gaps() {
     return PLACES.flatMap((place) => without(this.open(place), this.app.reporter.seen(place))
       .filter(([start, end]) => end - start >= CRUMB_S)
@@ -51,14 +51,14 @@ export class Look {
       .sort((a, b) => a.start - b.start);
   }
 
-  /** Show the first marked part that is left, without playing it. */
+  /** Show the first remaining marked part, without playing it. */
   cue() {
     const { view, players } = this.app;
     const [gap] = view.look_share === 0 ? this.gaps() : [];
     if (gap) players.cue(gap.place, gap.start, gap.start);
   }
 
-  /** Play what is left, stretch by stretch. */
+  /** Play the remaining parts, stretch by stretch. */
   play() {
     this.going = true;
     const { top } = $("viewer").getBoundingClientRect();
@@ -66,13 +66,13 @@ export class Look {
     this.next();
   }
 
-  /** Play the next of what is left: of both videos where both lack it, else of the one that does. */
+  /** Play the next remaining stretch: of both videos if both lack it, else of the one that does. */
   next() {
     if (!this.going) return;
     const { players } = this.app;
     const [gap] = this.gaps();
     if (!gap) { this.going = false; this.app.reporter.flush(); return; }
-    // of a share no more is played than is left
+    // for a share, play no more than is left
     const end = this.app.view.look_share ? Math.min(gap.end, gap.start + this.left(gap.place) + CRUMB_S) : gap.end;
     players.playStretch(gap.place, gap.start, end, gap.start);
   }

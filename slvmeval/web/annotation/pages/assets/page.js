@@ -12,7 +12,7 @@ import { Tabs, Trouble } from "./trouble.js";
 const LAST = new Set(["unknown_campaign", "unknown_worker", "unknown_assignment", "expired", "excluded", "no_consent",
   "no_session", "limit", "done", "no_tasks"]);
 
-//: What waits for a last report goes on after this time.
+//: Actions that wait for a last report continue after this time.
 const MAX_FLUSH_MS = 3000;
 
 /** The page's data, from the server. */
@@ -64,7 +64,7 @@ export const common = {
     try { await this.refresh({}); } catch (problem) { this.refused(problem); }
   },
 
-  /** The server refused: show why, and what to do; ends when the page is fetched again. */
+  /** The server refused: show why, and what to do; cleared when the page is fetched again. */
   async refused(problem) {
     if (!(problem instanceof Refusal)) throw problem;
     const texts = island.refused[problem.reason] || island.refused.other;
@@ -99,7 +99,7 @@ export const common = {
     else videos[place === "both" ? this.players.chosen : place].webkitEnterFullscreen?.();
   },
 
-  /** Send the last answer of the task, and go on to what comes next. */
+  /** Send the last answer of the task, and continue with the next page. */
   async send(name, answer) {
     if (this.busy) return;
     this.busy = true;
@@ -139,13 +139,13 @@ export const common = {
   },
 };
 
-/** Create the players and what watches them. */
+/** Create the players and their observers. */
 export function connect(app) {
   app.server = new Server(app.urls, island.csrf, (state) => app.line(state));
   app.players = new Players(videos, () => app.show());
   app.players.onBlocked = () => app.notice(app.words.blocked);
   app.reporter = new Reporter(app, videos);
-  // what was played up to a jump counts
+  // everything played up to a jump counts
   app.players.onJump = (place) => app.reporter.watches[place].look();
   app.bars = new Bars(app.players, app.words);
 }
@@ -160,7 +160,7 @@ export function begin(app) {
   for (const button of document.querySelectorAll("[data-full]")) {
     button.addEventListener("click", () => app.fullScreen(button.dataset.full));
   }
-  // the page in the other language has to know what was played
+  // the page in the other language must know what was played
   const languages = document.querySelector(".languages");
   languages?.addEventListener("submit", async (event) => {
     if (languages.dataset.told) return;
@@ -174,7 +174,7 @@ export function begin(app) {
     videos[place].addEventListener("click", () => { app.players.choose(place); app.players.toggle(); });
   }
   app.players.setRate(Number($("speed").value));
-  // a worker who is in another tab does not watch the videos
+  // a worker in another tab is not watching the videos
   document.addEventListener("visibilitychange", () => { if (document.hidden) app.players.pause(); else app.again(); });
   // while videos wait for data, nothing is sent that would reveal a lost connection
   window.addEventListener("offline", () => app.server.setLine("offline"));

@@ -1,4 +1,4 @@
-/** Two videos that play together, or each on its own. */
+/** Two videos that play together or separately. */
 
 import { PLACES, otherPlace } from "./dom.js";
 
@@ -78,13 +78,13 @@ export class Players {
     this.changed();
   }
 
-  /** Bring both to the time of the chosen one. */
+  /** Move both to the time of the chosen one. */
   level() {
     this.offset = 0;
     this.seek(this.chosen, this.time(this.chosen));
   }
 
-  /** Whether neither video was moved yet. */
+  /** Whether neither video has been moved yet. */
   untouched() { return PLACES.every((place) => this.time(place) === 0); }
 
   setRate(rate) {

@@ -29,7 +29,7 @@ export class Reporter {
     return merged([...this.app.view.seen[place], ...this.watches[place].open]);
   }
 
-  /** Whether what waits here would unlock something on the page. */
+  /** Whether unsent playback would unlock something on the page. */
   urgent() {
     return PLACES.some((place) => this.watches[place].waiting.length) && this.app.unlocks();
   }
@@ -43,7 +43,7 @@ export class Reporter {
     if (now >= this.next || (calm && this.urgent())) this.flush();
   }
 
-  /** Send what waits; what cannot be sent keeps waiting. */
+  /** Send waiting reports; those that cannot be sent keep waiting. */
   async flush() {
     while (this.sending) await this.sending;
     this.sending = this.send();
@@ -71,7 +71,7 @@ export class Reporter {
     this.next = performance.now() + this.wait;
   }
 
-  /** The page is closing, perhaps for good: the browser sends this even so. */
+  /** The page is closing, perhaps for good: the browser still sends this. */
   leave() {
     if (this.app.over) return;
     for (const place of PLACES) {

@@ -38,7 +38,7 @@ export class Steps {
     if (focus) $("see-title")?.focus();
   }
 
-  /** Show the beginning of the first part that is still to be seen. */
+  /** Show the beginning of the first part still to be watched. */
   cue() {
     if (this.app.view.state === "opened") this.look.cue();
     else this.stretches.cue();

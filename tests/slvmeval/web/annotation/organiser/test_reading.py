@@ -124,7 +124,7 @@ def test_the_model_is_shown_where_it_was_asked() -> None:
     *paper, careless = indicators(found, strict)
     assert [one.flagged for one in paper] == [False] * 3
     assert (careless.name, careless.count, careless.flagged) == ("Careless", None, True)
-    assert "with a probability of 97%" in careless.counted
+    assert "careless now is 97%" in careless.counted
     assert "prefers by habit" in careless.counted
     cleared = replace(PAPER, careful=0.98, kind=WorkerKind.CAREFUL)
     assert not indicators(cleared, strict)[-1].flagged
