@@ -6,7 +6,7 @@ videos, in which nothing is damaged; or a pair that the worker has judged before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from storage_schemas.votes import Check, check_id, check_of
@@ -22,6 +22,19 @@ CHECK_SHARE = 0.05
 DOUBTED_SHARE, DOUBTED = 0.6, 0.05
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
+
+
+def checks_due(
+    done: int, share: float, chance: Callable[[str], float], doubt: float = 0.0,
+    told: Mapping[CheckKind, float] | None = None
+) -> tuple[CheckKind, ...]:
+    """Return how"""
+    if done >= FIRST_TASKS and share and doubt >= DOUBTED:
+        if chance(f"check {done}") >= DOUBTED_SHARE:
+            return ()
+        return tuple(sorted(told, key=lambda kind: -told[kind]))
+    due = check_due(done, share, chance)
+    return () if due is None else (due,)
 
 
 def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckKind | None:

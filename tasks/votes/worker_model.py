@@ -24,12 +24,14 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from itertools import product
+from math import exp
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.votes import Check, Vote, moment
+from tasks.votes.hurry import hurries
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -70,6 +72,11 @@ _RATING = (
     _LOOKS, _SOMETIMES, _HABIT_ANSWER, _LOOKS, _HABIT_ANSWER, _LOOKS, _HABIT_ANSWER, _SOMETIMES, _SOMETIMES,
     _SOMETIMES, _KNOWS, _KNOWS,
 )  # fmt: skip
+_IS_CAREFUL = np.arange(len(KINDS)) < _CAREFUL
+#: The careless kinds that answer check tasks otherwise than careful workers do.
+_SHOWN_BY_CHECKS = np.array(
+    [float(k >= _CAREFUL and kind is not WorkerKind.KNOWS_CHECKS) for k, kind in enumerate(KINDS)]
+)
 #: Share that prefers the high side, of workers who know it, by state.
 _KNOWN_RIGHT = np.array([0.98, 0.98, 0.98, 0.98, 0.5])
 
@@ -94,6 +101,7 @@ _NEVER = -1e9
 #: Share of workers expected to be careless, before any vote; shares of the careless kinds among them.
 CARELESS = 0.25
 _CARELESS_KINDS = np.array([0.2, 0.05, 0.3, 0.05, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])
+_CHANGED_KINDS = np.array([0.1, 0.05, 0.2, 0.01, 0.01, 0.3, 0.14, 0.14, 0.04, 0.01])
 #: Share of careful workers who slip now and then.
 FAIR = 0.2
 #: Share of tasks that workers look at who do not look at all of them.
@@ -134,6 +142,7 @@ class WorkerModel:
     ratings: Floats
     shares: dict[str, Floats]
     before: dict[str, tuple[str, Floats]] = field(default_factory=dict)
+    hurries: dict[str, float] = field(default_factory=dict)
 
     def without_pairs(self) -> dict[str, Any]:
         """Return the estimates as plain data, without those of pairs, which come from the votes on them."""
@@ -172,6 +181,29 @@ class WorkerModel:
     def kind(self, worker: str) -> WorkerKind:
         """Return a worker's most probable kind."""
         return KINDS[int(np.argmax(self.kinds[worker]))]
+
+    def doubt(self, worker: str) -> float:
+        """Return the probability that a worker is careless now in a way that check tasks show."""
+        if worker not in self.kinds:
+            return 0.0
+        shown = float(self.kinds[worker] @ _SHOWN_BY_CHECKS)
+        odds = shown / (1 - shown + 1e-9) * exp(self.hurries.get(worker, 0.0))
+        return odds / (1 + odds)
+
+    def told_by_checks(self, worker: str) -> dict[int, float]:
+        """Return what a check task with an answer of each known state would tell of a worker in doubt.
+
+        It is the mean log-likelihood ratio of a careless answer, careless over careful, in nats; that of
+        `CLEAR` is of a repeated pair.
+        """
+        careless = self.kinds[worker] * _SHOWN_BY_CHECKS
+        careful = np.where(_IS_CAREFUL, self.kinds[worker] + 1e-9, 0.0)
+        told = {}
+        for state in (CLEAR, OBVIOUS, NONE):
+            by_kind = np.stack([answer[:, state] for answer in self._answers.values()], axis=1)
+            seen, usual = (kinds @ by_kind / kinds.sum() for kinds in (careless, careful))
+            told[state] = float(seen @ np.log(seen / usual)) if careless.any() else 0.0
+        return told
 
     def clear(self, pair_id: str) -> float:
         """Return the probability that a pair's damage is clear."""
@@ -250,6 +282,7 @@ class _Inference:
 
     def __init__(self, votes: Sequence[Vote], careless: float) -> None:
         self._prior = np.log(_expected(careless))
+        self._hurries = hurries(votes)
         self._workers, worker = _index([vote.worker for vote in votes])
         self._pairs, pair = _index([vote.judged for vote in votes])
         keys = list(zip(worker.tolist(), pair.tolist(), strict=True))
@@ -317,7 +350,7 @@ class _Inference:
         may_change[:, 0] = False
         chances = may_change.cumsum(axis=1)
         changes = np.log(CHANGES) + stays * (chances[:, 1:] - 1)
-        paths[:, 1:, _CAREFUL:] = changes[:, :, None] + np.log(_CARELESS_KINDS)
+        paths[:, 1:, _CAREFUL:] = changes[:, :, None] + np.log(_CHANGED_KINDS)
         paths[:, 0, :_CAREFUL] += stays * chances[:, -1:]
         paths[:, 1:][~may_change[:, 1:]] = _NEVER
         return paths
@@ -353,6 +386,7 @@ class _Inference:
             self._ratings,
             dict(zip(self._aspects, self._states, strict=True)),
             self._before(kinds),
+            self._hurries,
         )
 
     def _before(self, kinds: Floats) -> dict[str, tuple[str, Floats]]:
