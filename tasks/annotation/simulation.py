@@ -21,8 +21,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, Rating, SideWord, Vote, check_id, check_of
-from tasks.annotation import checks
-from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_tasks, share_for
+from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_tasks, checks_due
 from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.votes.filter import FilterRule, FilterVerdict, verdict
 from tasks.votes.quality import QualityRule, RuleName, quality
@@ -302,14 +301,15 @@ class _Run:
     def _check(self, worker: str) -> str | None:
         """Return the check task that is due, if any."""
         had = self.had[worker]
-        told = None
-        doubt = self.model.doubt(worker)
-        if doubt >= checks.DOUBTED:
-            by = self.model.told_by_checks(worker)
-            told = {Check.AGAIN: by[CLEAR], Check.EQUAL: by[NONE], "gold": by[OBVIOUS]}
-        for due in checks.checks_due(len(had), self.share, lambda word: float(keyed_rng(self.seed, worker, word).random()), doubt, told):
-            tasks = check_tasks(had, due, self.checks)
-            if tasks:
+        due = checks_due(
+            len(had),
+            self.share,
+            lambda word: float(keyed_rng(self.seed, worker, word).random()),
+            self.model,
+            worker,
+        )
+        for kind in due:
+            if tasks := check_tasks(had, kind, self.checks):
                 return tasks[int(self.rng.integers(len(tasks)))]
         return None
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.votes import Check, Vote, moment
-from tasks.votes.hurry import hurries
+from tasks.votes.haste import haste
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -73,10 +73,10 @@ _RATING = (
     _SOMETIMES, _KNOWS, _KNOWS,
 )  # fmt: skip
 _IS_CAREFUL = np.arange(len(KINDS)) < _CAREFUL
-#: The careless kinds that answer check tasks otherwise than careful workers do.
-_SHOWN_BY_CHECKS = np.array(
-    [float(k >= _CAREFUL and kind is not WorkerKind.KNOWS_CHECKS) for k, kind in enumerate(KINDS)]
-)
+#: The careless kinds that check tasks show: those that answer them otherwise than careful workers do.
+_SHOWN_BY_CHECKS = ~_IS_CAREFUL & [
+    kind not in (WorkerKind.KNOWS_CHECKS, WorkerKind.KNOWS_SIDES) for kind in KINDS
+]
 #: Share that prefers the high side, of workers who know it, by state.
 _KNOWN_RIGHT = np.array([0.98, 0.98, 0.98, 0.98, 0.5])
 
@@ -101,6 +101,7 @@ _NEVER = -1e9
 #: Share of workers expected to be careless, before any vote; shares of the careless kinds among them.
 CARELESS = 0.25
 _CARELESS_KINDS = np.array([0.2, 0.05, 0.3, 0.05, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])
+#: Shares of the careless kinds among workers who were careful before: they look at fewer tasks, or at none.
 _CHANGED_KINDS = np.array([0.1, 0.05, 0.2, 0.01, 0.01, 0.3, 0.14, 0.14, 0.04, 0.01])
 #: Share of careful workers who slip now and then.
 FAIR = 0.2
@@ -112,7 +113,7 @@ LOOKS = {
 _LAZY_LEFT = {WorkerKind.LAZY_LEFT: 0.95, WorkerKind.LAZY_RIGHT: 0.05}
 _LAZY_LETTERS = np.array([0.9, 0.05, 0.05])
 #: Probability that a careful worker becomes careless with the next task.
-CHANGES = 0.008
+CHANGES = 0.012
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ class WorkerModel:
     before
         By worker who has probably changed, the time of the last vote before that (ISO 8601), and the
         probabilities of the kinds until then.
+    haste
+        By worker, how much the times speak for haste, see :func:`tasks.votes.haste.haste`.
     """
 
     kinds: dict[str, Floats]
@@ -142,7 +145,7 @@ class WorkerModel:
     ratings: Floats
     shares: dict[str, Floats]
     before: dict[str, tuple[str, Floats]] = field(default_factory=dict)
-    hurries: dict[str, float] = field(default_factory=dict)
+    haste: dict[str, float] = field(default_factory=dict)
 
     def without_pairs(self) -> dict[str, Any]:
         """Return the estimates as plain data, without those of pairs, which come from the votes on them."""
@@ -152,6 +155,7 @@ class WorkerModel:
             "ratings": self.ratings.tolist(),
             "shares": {aspect: shares.tolist() for aspect, shares in self.shares.items()},
             "before": {worker: [until, kinds.tolist()] for worker, (until, kinds) in self.before.items()},
+            "haste": self.haste,
         }
 
     @classmethod
@@ -164,6 +168,7 @@ class WorkerModel:
             np.array(plain["ratings"]),
             {aspect: np.array(shares) for aspect, shares in plain["shares"].items()},
             {worker: (until, np.array(kinds)) for worker, (until, kinds) in plain["before"].items()},
+            plain["haste"],
         )
 
     def without_workers(self, left: Collection[str]) -> WorkerModel:
@@ -172,6 +177,7 @@ class WorkerModel:
             self,
             kinds={name: kinds for name, kinds in self.kinds.items() if name in left},
             before={name: before for name, before in self.before.items() if name in left},
+            haste={name: haste for name, haste in self.haste.items() if name in left},
         )
 
     def careful(self, worker: str) -> float:
@@ -183,27 +189,30 @@ class WorkerModel:
         return KINDS[int(np.argmax(self.kinds[worker]))]
 
     def doubt(self, worker: str) -> float:
-        """Return the probability that a worker is careless now in a way that check tasks show."""
+        """Return the probability that a worker is careless now in a way that check tasks show.
+
+        Unlike :meth:`careful` it takes haste into account. It is 0 if nothing is known of the worker.
+        """
         if worker not in self.kinds:
             return 0.0
-        shown = float(self.kinds[worker] @ _SHOWN_BY_CHECKS)
-        odds = shown / (1 - shown + 1e-9) * exp(self.hurries.get(worker, 0.0))
-        return odds / (1 + odds)
+        shown = float(self.kinds[worker][_SHOWN_BY_CHECKS].sum())
+        raised = shown * exp(self.haste.get(worker, 0.0))
+        return raised / (raised + 1 - shown)
 
     def told_by_checks(self, worker: str) -> dict[int, float]:
-        """Return what a check task with an answer of each known state would tell of a worker in doubt.
+        """Return what check tasks would tell of a worker in doubt, by the state that is known of them.
 
-        It is the mean log-likelihood ratio of a careless answer, careless over careful, in nats; that of
-        `CLEAR` is of a repeated pair.
+        It is the mean log-likelihood ratio of the answer, careless over careful, of one who is careless, in
+        nats. A repeated pair is taken as `CLEAR`.
         """
-        careless = self.kinds[worker] * _SHOWN_BY_CHECKS
-        careful = np.where(_IS_CAREFUL, self.kinds[worker] + 1e-9, 0.0)
-        told = {}
-        for state in (CLEAR, OBVIOUS, NONE):
-            by_kind = np.stack([answer[:, state] for answer in self._answers.values()], axis=1)
-            seen, usual = (kinds @ by_kind / kinds.sum() for kinds in (careless, careful))
-            told[state] = float(seen @ np.log(seen / usual)) if careless.any() else 0.0
-        return told
+        kinds = self.kinds[worker]
+        answers = np.stack(list(self._answers.values()))
+        careless, careful = (
+            np.tensordot(kinds[which], answers[:, which], axes=(0, 1)) / kinds[which].sum()
+            for which in (_SHOWN_BY_CHECKS, _IS_CAREFUL)
+        )
+        told = (careless * np.log(careless / careful)).sum(axis=0)
+        return {state: float(told[state]) for state in (CLEAR, OBVIOUS, NONE)}
 
     def clear(self, pair_id: str) -> float:
         """Return the probability that a pair's damage is clear."""
@@ -282,7 +291,7 @@ class _Inference:
 
     def __init__(self, votes: Sequence[Vote], careless: float) -> None:
         self._prior = np.log(_expected(careless))
-        self._hurries = hurries(votes)
+        self._haste = haste(votes)
         self._workers, worker = _index([vote.worker for vote in votes])
         self._pairs, pair = _index([vote.judged for vote in votes])
         keys = list(zip(worker.tolist(), pair.tolist(), strict=True))
@@ -386,7 +395,7 @@ class _Inference:
             self._ratings,
             dict(zip(self._aspects, self._states, strict=True)),
             self._before(kinds),
-            self._hurries,
+            self._haste,
         )
 
     def _before(self, kinds: Floats) -> dict[str, tuple[str, Floats]]:
