@@ -21,8 +21,9 @@ FIRST_TASKS = 8
 FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
-#: Workers who are careless with this probability have check tasks only.
-DOUBTED = 0.2
+#: Workers who are careless with this probability have check tasks only; among the first eight, of which
+#: most are checks anyway, with the second.
+DOUBTED, DOUBTED_EARLY = 0.2, 0.5
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
 
@@ -70,7 +71,7 @@ def checks_due(
     model
         What is known of the worker.
     """
-    if share and done >= FIRST_TASKS and model.doubt(worker) >= DOUBTED:
+    if share and model.doubt(worker) >= (DOUBTED if done >= FIRST_TASKS else DOUBTED_EARLY):
         told = model.told_by_checks(worker)
         return tuple(sorted(_STATES, key=lambda kind: -told[_STATES[kind]]))
     due = check_due(done, share, chance)

@@ -33,7 +33,7 @@ def haste(votes: Iterable[Vote]) -> dict[str, float]:
     """
     timed: dict[str, list[tuple[datetime, str, float]]] = defaultdict(list)
     for vote in votes:
-        if vote.total_s and vote.pair_duration_s > 0:
+        if vote.total_s and vote.pair_duration_s > 0 and vote.at:
             pace = log(vote.total_s / vote.pair_duration_s)
             timed[vote.worker].append((moment(vote.at), vote.vote_id, pace))
     paces = {
