@@ -21,9 +21,8 @@ FIRST_TASKS = 8
 FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
-#: Workers who are careless with this probability have check tasks only; among the first eight, of which
-#: most are checks anyway, with the second.
-DOUBTED, DOUBTED_EARLY = 0.2, 0.5
+#: Workers who are careless with this probability have check tasks only; the second is for the first eight.
+DOUBTED, DOUBTED_EARLY = 0.2, 0.4
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
 
@@ -61,8 +60,8 @@ def checks_due(
 ) -> tuple[CheckKind, ...]:
     """Return how a worker's next task may check, the best first; nothing if it does not.
 
-    After the first eight, a worker in doubt has check tasks only, of the kind that tells most, until the
-    doubt is gone or the worker is listed: a sequential test. Others have them as :func:`check_due` says.
+    A worker in doubt has check tasks only, of the kind that tells most, until the doubt is gone or the worker
+    is listed: a sequential test. Those of the first eight come in any case, as :func:`check_due` says.
 
     Parameters
     ----------
@@ -71,10 +70,12 @@ def checks_due(
     model
         What is known of the worker.
     """
+    due = check_due(done, share, chance)
+    if due is not None and done < FIRST_TASKS:
+        return (due,)
     if share and model.doubt(worker) >= (DOUBTED if done >= FIRST_TASKS else DOUBTED_EARLY):
         told = model.told_by_checks(worker)
         return tuple(sorted(_STATES, key=lambda kind: -told[_STATES[kind]]))
-    due = check_due(done, share, chance)
     return () if due is None else (due,)
 
 

@@ -89,7 +89,7 @@ PRIOR_RATINGS = np.array(
 PRIOR_STATES = np.array([0.7, 0.2, 0.1, 0.0, 0.0])
 _ANSWERS_WORTH, _STATES_WORTH = 100.0, 20.0
 #: Odds that a pair is clear, over those that the model states: votes stop when a pair looks certain, and
-#: people differ more than the model's careful workers. Fitted on simulated crowds, see docs/statistics.md.
+#: workers' estimates contain the votes that they weigh. Fitted on simulated crowds, see docs/statistics.md.
 CALIBRATED = 0.69
 #: A habit before any answer: Jeffreys' prior.
 _HABIT = 0.5

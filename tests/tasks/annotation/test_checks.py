@@ -13,6 +13,7 @@ from storage_schemas.votes import Check, check_id, check_of
 from tasks.annotation.checks import (
     BETWEEN,
     DOUBTED,
+    DOUBTED_EARLY,
     FIRST_CHECKS,
     FIRST_TASKS,
     check_due,
@@ -64,6 +65,10 @@ def test_a_worker_in_doubt_has_the_checks_that_tell_most_until_the_doubt_is_gone
     usual = [check_due(n, 0.05, lambda word: chance("w", word)) for n in range(28)]
     for model in (knowing(DOUBTED / 2, WorkerKind.ALL_BY_HABIT), knowing(0.9, WorkerKind.KNOWS_CHECKS)):
         assert dues(model) == [() if due is None else (due,) for due in usual[FIRST_TASKS:]]
+    # the first eight have their checks in any case, and the doubtful more
+    early = [("gold", Check.AGAIN, Check.EQUAL) if due is None else (due,) for due in usual[:FIRST_TASKS]]
+    sure = knowing(DOUBTED_EARLY, WorkerKind.ALL_BY_HABIT)
+    assert dues(sure, first=0)[:FIRST_TASKS] == early
     assert dues(random, first=0)[:FIRST_TASKS] == [() if due is None else (due,) for due in usual[:8]]
     assert set(dues(random, share=0.0)) == {()}
 
