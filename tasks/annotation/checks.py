@@ -22,7 +22,7 @@ FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Ch
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
 #: Workers who are careless with this probability have check tasks only; the second is for the first eight.
-DOUBTED, DOUBTED_EARLY = 0.2, 0.4
+DOUBTED, DOUBTED_EARLY = 0.2, 0.6
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
 

@@ -113,7 +113,7 @@ LOOKS = {
 _LAZY_LEFT = {WorkerKind.LAZY_LEFT: 0.95, WorkerKind.LAZY_RIGHT: 0.05}
 _LAZY_LETTERS = np.array([0.9, 0.05, 0.05])
 #: Probability that a careful worker becomes careless with the next task.
-CHANGES = 0.012
+CHANGES = 0.01
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def test_a_worker_who_becomes_faster_hurries_and_others_do_not() -> None:
     assert slower["fast"] < 1
 
 
-def test_a_worker_who_was_always_fast_does_not_hurry_and_a_break_is_no_haste() -> None:
+def test_a_worker_who_was_always_fast_does_not_hurry_and_a_break_is_not_haste() -> None:
     fast = [one / 3 for one in steady("always")]
     away = [*steady("away", 6), 5000.0, *steady("back", 6)]
     found = haste([*timed("always", *fast), *timed("away", *away), *OTHERS])
@@ -50,7 +50,7 @@ def test_few_or_untimed_tasks_say_nothing() -> None:
     assert haste([]) == {}
 
 
-def test_the_order_of_the_votes_decides_nothing_and_equal_times_are_no_error() -> None:
+def test_the_order_of_the_votes_decides_nothing_and_equal_times_are_fine() -> None:
     votes = [*timed("fast", *steady("fast"), 45.0, 50.0), *OTHERS]
     assert haste(votes[::-1]) == pytest.approx(haste(votes))
     assert haste(timed("same", *[100.0] * 12)) == {"same": 0.0}
