@@ -157,5 +157,5 @@ def _print(
         for upper, one in zip(CLASSES, strict.certainty, strict=True)
         if one.pairs
     ]
-    columns = ("probability of clear damage, %", "pairs", "mean", "clear, %")
-    terminal.say(terminal.Grid("stated certainty, rule strict", columns, certain, numbers=3))
+    titles = ("probability of clear damage, %", "pairs", "mean", "clear, %")
+    terminal.say(terminal.Grid("stated certainty, rule strict", titles, certain, numbers=3))
