@@ -95,6 +95,10 @@ def test_the_tables_in_the_docs_are_what_the_simulation_gives() -> None:
     assert strict.listed[Behaviour.TIRED] >= 0.6 * strict.workers[Behaviour.TIRED]
     assert_bad_are_found(strict)
     assert strict.in_time[Behaviour.LATE_LAZY] >= 0.9 * strict.workers[Behaviour.LATE_LAZY]
+    for one in strict.certainty:
+        # three points, and three standard errors, which are large where few pairs are
+        clear = one.clear / one.pairs
+        assert abs(one.error) <= 0.03 + 3 * (clear * (1 - clear) / one.pairs) ** 0.5
     text = DOCS.read_text()
     for kind, number in CROWD.workers.items():
         found = (paper.in_time[kind], strict.in_time[kind], paper.listed[kind], strict.listed[kind])
