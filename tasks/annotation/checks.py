@@ -10,16 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from storage_schemas.votes import Check, check_id, check_of
+from tasks.votes.worker_model import CLEAR, NONE, OBVIOUS, WorkerModel
 
 CheckKind: TypeAlias = Check | Literal["gold"]
+#: What is known of the pair, by the kind of check.
+_STATES: dict[CheckKind, int] = {Check.AGAIN: CLEAR, Check.EQUAL: NONE, "gold": OBVIOUS}
 
 #: A worker can be judged after this number of tasks, since these checks are among them.
 FIRST_TASKS = 8
 FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
-#: Share for workers who are careless with at least `DOUBTED` probability.
-DOUBTED_SHARE, DOUBTED = 0.6, 0.05
+#: Workers who are careless with this probability have check tasks only; the second is for the first eight.
+DOUBTED, DOUBTED_EARLY = 0.2, 0.6
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
 
@@ -44,7 +47,7 @@ def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckK
     if done >= FIRST_TASKS:
         if chance(f"check {done}") >= share:
             return None
-        kinds = tuple(dict.fromkeys(FIRST_CHECKS))
+        kinds = tuple(_STATES)
         return kinds[int(chance(f"kind {done}") * len(kinds))]
     positions = sorted(range(1, FIRST_TASKS), key=lambda index: chance(f"place {index}"))
     again = next(index for index in positions if index > BETWEEN)
@@ -52,17 +55,28 @@ def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckK
     return dict(zip([again, *positions], FIRST_CHECKS, strict=False)).get(done)
 
 
-def share_for(share: float, careless: float) -> float:
-    """Return the share of check tasks of a worker after the first eight.
+def checks_due(
+    done: int, share: float, chance: Callable[[str], float], model: WorkerModel, worker: str
+) -> tuple[CheckKind, ...]:
+    """Return how a worker's next task may check, the best first; nothing if it does not.
+
+    A worker in doubt has check tasks only, of the kind that tells most, until the doubt is gone or the worker
+    is listed: a sequential test. Those of the first eight come in any case, as :func:`check_due` says.
 
     Parameters
     ----------
-    share
-        The share of a new worker; with 0 there are no checks at all.
-    careless
-        Probability that the worker is careless now.
+    done, share, chance
+        As for :func:`check_due`.
+    model
+        What is known of the worker.
     """
-    return max(share, DOUBTED_SHARE) if share and careless >= DOUBTED else share
+    due = check_due(done, share, chance)
+    if due is not None and done < FIRST_TASKS:
+        return (due,)
+    if share and model.doubt(worker) >= (DOUBTED if done >= FIRST_TASKS else DOUBTED_EARLY):
+        told = model.told_by_checks(worker)
+        return tuple(sorted(_STATES, key=lambda kind: -told[_STATES[kind]]))
+    return () if due is None else (due,)
 
 
 def check_tasks(had: Sequence[str], due: CheckKind, published: Iterable[str]) -> list[str]:

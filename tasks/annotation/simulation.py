@@ -21,7 +21,7 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, Rating, SideWord, Vote, check_id, check_of
-from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_due, check_tasks, share_for
+from tasks.annotation.checks import CHECK_SHARE, FIRST_TASKS, check_tasks, checks_due
 from tasks.annotation.desk.choice import WaitingPair, choose_pair
 from tasks.votes.filter import FilterRule, FilterVerdict, verdict
 from tasks.votes.quality import QualityRule, RuleName, quality
@@ -301,13 +301,17 @@ class _Run:
     def _check(self, worker: str) -> str | None:
         """Return the check task that is due, if any."""
         had = self.had[worker]
-        careless = 1 - self.model.careful(worker) if worker in self.model.kinds else 0.0
-        share = share_for(self.share, careless)
-        due = check_due(len(had), share, lambda word: float(keyed_rng(self.seed, worker, word).random()))
-        if due is None:
-            return None
-        tasks = check_tasks(had, due, self.checks)
-        return tasks[int(self.rng.integers(len(tasks)))] if tasks else None
+        due = checks_due(
+            len(had),
+            self.share,
+            lambda word: float(keyed_rng(self.seed, worker, word).random()),
+            self.model,
+            worker,
+        )
+        for kind in due:
+            if tasks := check_tasks(had, kind, self.checks):
+                return tasks[int(self.rng.integers(len(tasks)))]
+        return None
 
     def _answer(self, worker: str, task: str) -> None:
         pair_id, check = check_of(task)

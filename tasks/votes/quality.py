@@ -93,7 +93,7 @@ class QualityRule(Frozen):
     careless: float = Field(default=CARELESS, gt=0, lt=1)
     doubt: float = Field(default=0.9, ge=0.5, lt=1)
     doubt_least_votes: int = Field(default=8, ge=1)
-    first_doubt: float = Field(default=0.8, ge=0.5, lt=1)
+    first_doubt: float = Field(default=0.7, ge=0.5, lt=1)
     fast_share: float = Field(default=0.1, gt=0, lt=1)
     fast_least_votes: int = Field(default=20, ge=2)
     fast_times: int = Field(default=3, ge=1)

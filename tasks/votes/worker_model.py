@@ -24,12 +24,14 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from itertools import product
+from math import exp
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from storage_schemas.votes import Check, Vote, moment
+from tasks.votes.haste import haste
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -70,6 +72,11 @@ _RATING = (
     _LOOKS, _SOMETIMES, _HABIT_ANSWER, _LOOKS, _HABIT_ANSWER, _LOOKS, _HABIT_ANSWER, _SOMETIMES, _SOMETIMES,
     _SOMETIMES, _KNOWS, _KNOWS,
 )  # fmt: skip
+_IS_CAREFUL = np.arange(len(KINDS)) < _CAREFUL
+#: The careless kinds that check tasks show: those that answer them otherwise than careful workers do.
+_SHOWN_BY_CHECKS = ~_IS_CAREFUL & [
+    kind not in (WorkerKind.KNOWS_CHECKS, WorkerKind.KNOWS_SIDES) for kind in KINDS
+]
 #: Share that prefers the high side, of workers who know it, by state.
 _KNOWN_RIGHT = np.array([0.98, 0.98, 0.98, 0.98, 0.5])
 
@@ -82,8 +89,8 @@ PRIOR_RATINGS = np.array(
 PRIOR_STATES = np.array([0.7, 0.2, 0.1, 0.0, 0.0])
 _ANSWERS_WORTH, _STATES_WORTH = 100.0, 20.0
 #: Odds that a pair is clear, over those that the model states: votes stop when a pair looks certain, and
-#: people differ more than the model's careful workers. Fitted on simulated crowds, see docs/statistics.md.
-CALIBRATED = 0.58
+#: workers' estimates contain the votes that they weigh. Fitted on simulated crowds, see docs/statistics.md.
+CALIBRATED = 0.69
 #: A habit before any answer: Jeffreys' prior.
 _HABIT = 0.5
 _ROUNDS, _CLOSE = 60, 1e-4
@@ -94,6 +101,8 @@ _NEVER = -1e9
 #: Share of workers expected to be careless, before any vote; shares of the careless kinds among them.
 CARELESS = 0.25
 _CARELESS_KINDS = np.array([0.2, 0.05, 0.3, 0.05, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05])
+#: Shares of the careless kinds among workers who were careful before: they look at fewer tasks, or at none.
+_CHANGED_KINDS = np.array([0.1, 0.05, 0.2, 0.01, 0.01, 0.3, 0.14, 0.14, 0.04, 0.01])
 #: Share of careful workers who slip now and then.
 FAIR = 0.2
 #: Share of tasks that workers look at who do not look at all of them.
@@ -104,7 +113,7 @@ LOOKS = {
 _LAZY_LEFT = {WorkerKind.LAZY_LEFT: 0.95, WorkerKind.LAZY_RIGHT: 0.05}
 _LAZY_LETTERS = np.array([0.9, 0.05, 0.05])
 #: Probability that a careful worker becomes careless with the next task.
-CHANGES = 0.008
+CHANGES = 0.01
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,8 @@ class WorkerModel:
     before
         By worker who has probably changed, the time of the last vote before that (ISO 8601), and the
         probabilities of the kinds until then.
+    haste
+        By worker, how much the times speak for haste, see :func:`tasks.votes.haste.haste`.
     """
 
     kinds: dict[str, Floats]
@@ -134,6 +145,7 @@ class WorkerModel:
     ratings: Floats
     shares: dict[str, Floats]
     before: dict[str, tuple[str, Floats]] = field(default_factory=dict)
+    haste: dict[str, float] = field(default_factory=dict)
 
     def without_pairs(self) -> dict[str, Any]:
         """Return the estimates as plain data, without those of pairs, which come from the votes on them."""
@@ -143,6 +155,7 @@ class WorkerModel:
             "ratings": self.ratings.tolist(),
             "shares": {aspect: shares.tolist() for aspect, shares in self.shares.items()},
             "before": {worker: [until, kinds.tolist()] for worker, (until, kinds) in self.before.items()},
+            "haste": self.haste,
         }
 
     @classmethod
@@ -155,6 +168,8 @@ class WorkerModel:
             np.array(plain["ratings"]),
             {aspect: np.array(shares) for aspect, shares in plain["shares"].items()},
             {worker: (until, np.array(kinds)) for worker, (until, kinds) in plain["before"].items()},
+            # absent from estimates that version 0.1.0 stored
+            plain.get("haste", {}),
         )
 
     def without_workers(self, left: Collection[str]) -> WorkerModel:
@@ -163,6 +178,7 @@ class WorkerModel:
             self,
             kinds={name: kinds for name, kinds in self.kinds.items() if name in left},
             before={name: before for name, before in self.before.items() if name in left},
+            haste={name: haste for name, haste in self.haste.items() if name in left},
         )
 
     def careful(self, worker: str) -> float:
@@ -172,6 +188,32 @@ class WorkerModel:
     def kind(self, worker: str) -> WorkerKind:
         """Return a worker's most probable kind."""
         return KINDS[int(np.argmax(self.kinds[worker]))]
+
+    def doubt(self, worker: str) -> float:
+        """Return the probability that a worker is careless now in a way that check tasks show.
+
+        Unlike :meth:`careful` it takes haste into account. It is 0 if nothing is known of the worker.
+        """
+        if worker not in self.kinds:
+            return 0.0
+        shown = float(self.kinds[worker][_SHOWN_BY_CHECKS].sum())
+        raised = shown * exp(self.haste.get(worker, 0.0))
+        return raised / (raised + 1 - shown)
+
+    def told_by_checks(self, worker: str) -> dict[int, float]:
+        """Return what check tasks would tell of a worker in doubt, by the state that is known of them.
+
+        It is the mean log-likelihood ratio of the answer, careless over careful, of one who is careless, in
+        nats. A repeated pair is taken as `CLEAR`.
+        """
+        kinds = self.kinds[worker]
+        answers = np.stack(list(self._answers.values()))
+        careless, careful = (
+            np.tensordot(kinds[which], answers[:, which], axes=(0, 1)) / kinds[which].sum()
+            for which in (_SHOWN_BY_CHECKS, _IS_CAREFUL)
+        )
+        told = (careless * np.log(careless / careful)).sum(axis=0)
+        return {state: float(told[state]) for state in (CLEAR, OBVIOUS, NONE)}
 
     def clear(self, pair_id: str) -> float:
         """Return the probability that a pair's damage is clear."""
@@ -250,6 +292,7 @@ class _Inference:
 
     def __init__(self, votes: Sequence[Vote], careless: float) -> None:
         self._prior = np.log(_expected(careless))
+        self._haste = haste(votes)
         self._workers, worker = _index([vote.worker for vote in votes])
         self._pairs, pair = _index([vote.judged for vote in votes])
         keys = list(zip(worker.tolist(), pair.tolist(), strict=True))
@@ -317,7 +360,7 @@ class _Inference:
         may_change[:, 0] = False
         chances = may_change.cumsum(axis=1)
         changes = np.log(CHANGES) + stays * (chances[:, 1:] - 1)
-        paths[:, 1:, _CAREFUL:] = changes[:, :, None] + np.log(_CARELESS_KINDS)
+        paths[:, 1:, _CAREFUL:] = changes[:, :, None] + np.log(_CHANGED_KINDS)
         paths[:, 0, :_CAREFUL] += stays * chances[:, -1:]
         paths[:, 1:][~may_change[:, 1:]] = _NEVER
         return paths
@@ -353,6 +396,7 @@ class _Inference:
             self._ratings,
             dict(zip(self._aspects, self._states, strict=True)),
             self._before(kinds),
+            self._haste,
         )
 
     def _before(self, kinds: Floats) -> dict[str, tuple[str, Floats]]:

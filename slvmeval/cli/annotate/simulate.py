@@ -109,6 +109,7 @@ def _print(
     results: Sequence[SimulatedCampaign], pays: Sequence[float], campaign: Campaign, runs: int
 ) -> None:
     from tasks.annotation.campaign import money
+    from tasks.annotation.simulation import CLASSES
     from tasks.statistics.intervals import printed_per_cent
 
     paper, strict = results
@@ -146,3 +147,15 @@ def _print(
         "clear pairs kept, %",
     )
     terminal.say(terminal.Grid("a campaign", heads, rows, numbers=6))
+    certain = [
+        (
+            f"up to {printed_per_cent(upper)}",
+            one.pairs,
+            printed_per_cent(one.stated / one.pairs),
+            printed_per_cent(one.clear / one.pairs),
+        )
+        for upper, one in zip(CLASSES, strict.certainty, strict=True)
+        if one.pairs
+    ]
+    titles = ("probability of clear damage, %", "pairs", "mean", "clear, %")
+    terminal.say(terminal.Grid("stated certainty, rule strict", titles, certain, numbers=3))

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, or_, select
 
 from storage_schemas.votes import Check, SideWord, check_of
 from tasks.annotation.campaign import Campaign
-from tasks.annotation.checks import CheckKind, check_due, check_tasks, share_for
+from tasks.annotation.checks import CheckKind, check_tasks, checks_due
 from tasks.annotation.desk.assignment import Assignment, AssignmentRow
 from tasks.annotation.desk.assignments import OPEN_STATES, Assignments, lock_worker
 from tasks.annotation.desk.campaigns import Campaigns
@@ -201,19 +201,25 @@ class Queue:
                 )
             refuse(RefusalReason.DONE, "you have done all tasks: thank you")
         done = [one for one in had if one in voted]
-        due: CheckKind | None
+        due: tuple[CheckKind, ...]
         if settings.rule == "strict":
-            share = share_for(settings.checks, self._votes.careless(connection, settings, worker))
-            due = check_due(len(done), share, lambda word: self._key.chance("check", name, worker, word))
+            model = self._votes.model(connection, settings)
+            due = checks_due(
+                len(done),
+                settings.checks,
+                lambda word: self._key.chance("check", name, worker, word),
+                model,
+                worker,
+            )
         else:
-            due = "gold" if self._key.chance("gold", name, worker, len(mine)) < settings.gold_share else None
-        if due is None:
-            return pair
-        gold = {one.pair_id: one for one in self._waiting(connection, name, gold=True)}
-        fitting = [task for task in check_tasks(done, due, gold) if task not in mine]
-        if not fitting:
-            return pair
-        return gold[min(fitting, key=lambda task: self._key.chance("gold pair", name, worker, task))]
+            gold_due = self._key.chance("gold", name, worker, len(mine)) < settings.gold_share
+            due = ("gold",) if gold_due else ()
+        gold = {one.pair_id: one for one in self._waiting(connection, name, gold=True)} if due else {}
+        for kind in due:
+            fitting = [task for task in check_tasks(done, kind, gold) if task not in mine]
+            if fitting:
+                return gold[min(fitting, key=lambda task: self._key.chance("gold pair", name, worker, task))]
+        return pair
 
     def _waiting(self, connection: Connection, campaign: str, gold: bool) -> list[WaitingPair]:
         """Return all published pairs, either gold ones or the others."""

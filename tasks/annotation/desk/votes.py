@@ -234,10 +234,9 @@ class Votes:
             connection.execute(MODELS.insert().values(campaign=campaign, votes=newest, body=body))
             self.recount(connection, settings)
 
-    def careless(self, connection: Connection, settings: Campaign, worker: str) -> float:
-        """Return how probably a worker is careless now; 0 of one of whom nothing is known."""
-        model = self._model(connection, settings.name) if settings.weighs else None
-        return 1 - model.careful(worker) if model is not None and worker in model.kinds else 0.0
+    def model(self, connection: Connection, settings: Campaign) -> WorkerModel:
+        """Return what is known of a campaign's workers; of nobody if votes are not weighed."""
+        return self._model(connection, settings.name) if settings.weighs else worker_model([])
 
     def forget(self, connection: Connection, campaign: str) -> None:
         """Remove what was estimated of the workers, until they are estimated again."""

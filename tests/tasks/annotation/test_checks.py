@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from hashlib import sha256
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storage_schemas.votes import Check, check_id, check_of
-from tasks.annotation.checks import BETWEEN, FIRST_CHECKS, FIRST_TASKS, check_due, check_tasks
+from tasks.annotation.checks import (
+    BETWEEN,
+    DOUBTED,
+    DOUBTED_EARLY,
+    FIRST_CHECKS,
+    FIRST_TASKS,
+    check_due,
+    check_tasks,
+    checks_due,
+)
+from tasks.votes.worker_model import KINDS, PRIOR_RATINGS, PRIOR_RIGHT, WorkerKind, WorkerModel
 
 
 def chance(worker: str, word: str) -> float:
@@ -34,6 +45,32 @@ def test_places_differ_from_worker_to_worker_and_later_checks_keep_to_the_share(
     assert 150 < sum(due is not None for due in later) < 250
     assert set(later) == {None, Check.EQUAL, Check.AGAIN, "gold"}
     assert {check_due(n, 0.0, lambda word: chance("w", word)) for n in range(50)} == {None}
+
+
+def knowing(doubt: float, kind: WorkerKind) -> WorkerModel:
+    """Return a model of one worker, careful or of this kind."""
+    kinds = np.array([1 - doubt if one is WorkerKind.CAREFUL else 0.0 for one in KINDS])
+    kinds[KINDS.index(kind)] = doubt
+    return WorkerModel({"w": kinds}, {}, PRIOR_RIGHT, PRIOR_RATINGS, {})
+
+
+def test_a_worker_in_doubt_has_the_checks_that_tell_most_until_the_doubt_is_gone() -> None:
+    def dues(model: WorkerModel, share: float = 0.05, first: int = FIRST_TASKS) -> list[tuple[object, ...]]:
+        numbers = range(first, first + 20)
+        return [checks_due(n, share, lambda word: chance("w", word), model, "w") for n in numbers]
+
+    lazy, random = (knowing(DOUBTED, kind) for kind in (WorkerKind.LAZY_LEFT, WorkerKind.ALL_BY_HABIT))
+    assert {due[0] for due in dues(lazy)} == {Check.EQUAL}
+    assert set(dues(random)) == {("gold", Check.AGAIN, Check.EQUAL)}
+    usual = [check_due(n, 0.05, lambda word: chance("w", word)) for n in range(28)]
+    for model in (knowing(DOUBTED / 2, WorkerKind.ALL_BY_HABIT), knowing(0.9, WorkerKind.KNOWS_CHECKS)):
+        assert dues(model) == [() if due is None else (due,) for due in usual[FIRST_TASKS:]]
+    # the first eight have their checks in any case, and the doubtful more
+    early = [("gold", Check.AGAIN, Check.EQUAL) if due is None else (due,) for due in usual[:FIRST_TASKS]]
+    sure = knowing(DOUBTED_EARLY, WorkerKind.ALL_BY_HABIT)
+    assert dues(sure, first=0)[:FIRST_TASKS] == early
+    assert dues(random, first=0)[:FIRST_TASKS] == [() if due is None else (due,) for due in usual[:8]]
+    assert set(dues(random, share=0.0)) == {()}
 
 
 def test_a_pair_is_repeated_once_and_not_at_once() -> None:

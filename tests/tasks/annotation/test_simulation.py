@@ -46,7 +46,7 @@ def assert_bad_are_found(strict: SimulatedCampaign) -> None:
 
 
 def test_a_campaign_finds_bad_workers_soon_and_leaves_good_ones() -> None:
-    strict = simulate(FEWER, "strict", FIRST_SEED + 1)
+    strict = simulate(FEWER, "strict", FIRST_SEED + 2)
     assert_pairs_are_rightly_decided(strict, 100)
     assert sum(strict.in_time[kind] for kind in EASY) >= 7, "of 8"
     assert sum(strict.listed[kind] for kind in EASY) == 8
@@ -94,7 +94,11 @@ def test_the_tables_in_the_docs_are_what_the_simulation_gives() -> None:
         assert strict.listed[kind] >= 0.7 * strict.workers[kind], kind
     assert strict.listed[Behaviour.TIRED] >= 0.6 * strict.workers[Behaviour.TIRED]
     assert_bad_are_found(strict)
-    assert strict.in_time[Behaviour.LATE_LAZY] >= 0.6 * strict.workers[Behaviour.LATE_LAZY]
+    assert strict.in_time[Behaviour.LATE_LAZY] >= 0.9 * strict.workers[Behaviour.LATE_LAZY]
+    for one in strict.certainty:
+        # three points, and three standard errors, which are large where few pairs are
+        clear = one.clear / one.pairs
+        assert abs(one.error) <= 0.03 + 3 * (clear * (1 - clear) / one.pairs) ** 0.5
     text = DOCS.read_text()
     for kind, number in CROWD.workers.items():
         found = (paper.in_time[kind], strict.in_time[kind], paper.listed[kind], strict.listed[kind])

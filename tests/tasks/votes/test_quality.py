@@ -278,7 +278,7 @@ def test_check_tasks_are_not_pairs_of_the_papers_indicators() -> None:
 @pytest.mark.parametrize(
     ("careful", "tasks", "listed"),
     [
-        *((0.05, 7, False), (0.199, 8, True), (0.201, 8, False)),
+        *((0.05, 7, False), (0.299, 8, True), (0.301, 8, False)),
         *((0.199, 9, False), (0.099, 9, True), (0.101, 9, False)),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,10 +10,14 @@ import pytest
 
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, SideWord, Vote, check_id, check_of
+from tasks.votes.haste import MOST
 from tasks.votes.quality import Flag, QualityRule, quality
 from tasks.votes.worker_model import (
     CALIBRATED,
+    CLEAR,
     KINDS,
+    NONE,
+    OBVIOUS,
     PRIOR_RATINGS,
     PRIOR_RIGHT,
     PRIOR_STATES,
@@ -230,8 +235,33 @@ def test_plain_data_keep_the_estimates_and_erased_workers_leave_no_trace() -> No
     some = changed(10, 20)[150:160]
     assert again.clear_by(some) == pytest.approx(model.clear_by(some))
     assert again.before["odd"][0] == model.before["odd"][0]
+    assert again.doubt("odd") == model.doubt("odd")
     left = again.without_workers({"good-1"})
-    assert (set(left.kinds), "odd" in left.before) == ({"good-1"}, False)
+    assert (set(left.kinds), "odd" in left.before, set(left.haste)) == ({"good-1"}, False, {"good-1"})
+    # what version 0.1.0 stored
+    del (plain := model.without_pairs())["haste"]
+    assert type(model).from_plain(plain).careful("odd") == model.careful("odd")
+
+
+def test_check_tasks_that_tell_most_depend_on_how_a_worker_answers() -> None:
+    lazy = worker_model(changed(10, 20)).told_by_checks("odd")
+    random = worker_model(crowd("random")).told_by_checks("odd")
+    # left and A are wrong about two equal videos, and right about half of the gold pairs
+    assert lazy[NONE] > lazy[OBVIOUS] > 0
+    assert random[OBVIOUS] > random[CLEAR] > random[NONE] > 0
+
+
+def test_doubt_is_about_what_check_tasks_show_and_haste_raises_it() -> None:
+    votes = crowd("careful")
+    model = worker_model(votes)
+    assert model.doubt("odd") == pytest.approx(1 - model.careful("odd"), abs=0.05)
+    assert model.doubt("a new one") == 0
+    hasty = replace(model, haste={"odd": MOST})
+    assert hasty.doubt("odd") > 3 * model.doubt("odd")
+    assert hasty.careful("odd") == model.careful("odd"), "nobody is listed for haste"
+    for right in (0.5, 1.0):
+        cheat = worker_model(cheated(right))
+        assert cheat.doubt("odd") < 0.05 < 0.9 < 1 - cheat.careful("odd")
 
 
 def cheated(right: float) -> list[Vote]:

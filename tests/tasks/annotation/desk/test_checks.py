@@ -87,3 +87,23 @@ def test_checks_are_not_pairs_and_go_into_no_table(desk: Desk) -> None:
     assert (done.new, done.known, done.retired) == (0, 3, 1)
     rows = task_rows(desk, KEY, "autumn", TableOptions(links="none", every=True))
     assert {row["pair"] for row in rows} == {task.pair_id for task in example_tasks(3)}
+
+
+def test_a_worker_in_doubt_is_given_checks_only_and_another_is_not(desk: Desk, clock: HandClock) -> None:
+    begin(desk, until_certain=True)
+
+    def does(name: str, tasks: int) -> list[Vote]:
+        worker, votes = come_in(desk, name), []
+        for _ in range(tasks):
+            assignment = desk.queue.next("autumn", worker)
+            nothing = assignment.task.check is Check.EQUAL and name != "odd"
+            side = "left" if name == "odd" else assignment.place_of("high")
+            ready_to_rate(desk, clock, assignment, side)
+            votes.append(desk.answers.rate("autumn", worker, assignment.id, "C" if nothing else "A"))
+        return votes
+
+    for name in ("ann", "bob", "odd"):
+        does(name, 8)
+    desk.votes.weigh("autumn")
+    assert [vote.check for vote in does("odd", 3)] == [Check.EQUAL] * 3
+    assert sum(vote.gold for vote in does("ann", 6)) < 3
