@@ -19,7 +19,6 @@ sizes only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from numpy.typing import NDArray
 from storage_schemas.errors import IntegrityError
 from storage_schemas.rng import keyed_rng
 from tasks.media.bitstream import InvalidBitstream
-from tasks.media.h264_slices import IdrNumbers
+from tasks.media.h264_slices import IdrNumbers, escaped
 
 if TYPE_CHECKING:
     VideoPacket: TypeAlias = "av.Packet[Any]"
@@ -48,8 +47,6 @@ _MIN_BYTES = 2
 _GROUP = 40
 #: The bits of each byte.
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(int)
-#: What must not occur in a unit (H.264, 7.4.1).
-_FORBIDDEN = re.compile(rb"\0\0[\0-\3]")
 #: Bytes of the head of an MP4 box.
 _BOX = 8
 
@@ -178,7 +175,8 @@ def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) ->
     data = rng.choice(256, count, p=shares).astype(np.uint8)
     zeros = int(rng.integers(8))
     data[-1] = (int(data[-1]) >> zeros | 1) << zeros
-    return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
+    # with as many emulation prevention bytes as coded data have; what precedes never ends with a zero
+    return escaped(data.tobytes())[-count:]
 
 
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.annotation.alike import _drawn, _shares, write_alike
 from tasks.media.encode import UnitFile, UnitWriter, encode_units
+from tasks.media.h264_slices import escaped
 
 WIDTH, HEIGHT, FPS = 32, 32, 8.0
 #: Frames of each clip of a source.
@@ -124,7 +125,10 @@ def test_drawn_bytes_look_like_coded_data(length: int) -> None:
     data = _drawn(length, shares, np.random.default_rng(length))
     assert len(data) == length
     assert data[-1]
-    assert not re.search(rb"\0\0[\0-\3]", data)
+    # three zero bytes and the like are escaped, as often as in coded data (H.264, 7.4.1)
+    assert not re.search(rb"\0\0(?:[\0-\2]|\x03(?![\0-\3]))", data)
+    coded = escaped(np.random.default_rng(1).choice(256, length, p=shares).astype(np.uint8).tobytes())
+    assert length < 70_000 or data.count(b"\0\0\3") == pytest.approx(coded.count(b"\0\0\3"), rel=0.1)
     found = np.bincount(np.frombuffer(data, np.uint8), minlength=256) / length
     assert length < 70_000 or np.abs(found - shares).max() < 0.1
 
