@@ -40,7 +40,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tasks", type=int, default=300, help="to learn on, and as many to try")
-    parser.add_argument("--repeats", type=int, default=5, help="each with films of its own")
+    parser.add_argument("--repeats", type=int, default=3, help="each with films of its own")
     parser.add_argument("--processes", type=int, default=2, help="at a time")
     parser.add_argument("--plain", action="store_true", help="the sides before they are made alike")
     arguments = parser.parse_args()
