@@ -19,7 +19,6 @@ sizes only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from numpy.typing import NDArray
 from storage_schemas.errors import IntegrityError
 from storage_schemas.rng import keyed_rng
 from tasks.media.bitstream import InvalidBitstream
-from tasks.media.h264_slices import IdrNumbers
+from tasks.media.h264_slices import IdrNumbers, escaped
 
 if TYPE_CHECKING:
     VideoPacket: TypeAlias = "av.Packet[Any]"
@@ -46,10 +45,11 @@ _SUPPLEMENTAL = 6
 _MIN_BYTES = 2
 #: Frames whose slices together say how often each byte occurs: an arithmetic code is not quite uniform.
 _GROUP = 40
-#: The bits of each byte.
+#: Bytes of a slice in which its header surely ends.
+_HEADER = 12
+#: The bits of each byte, and the one before each of them, behind a byte that ends with 0 or 1.
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(int)
-#: What must not occur in a unit (H.264, 7.4.1).
-_FORBIDDEN = re.compile(rb"\0\0[\0-\3]")
+_BEFORE = np.stack([np.column_stack([np.full(256, last), _BITS[:, :-1]]) for last in (0, 1)])
 #: Bytes of the head of an MP4 box.
 _BOX = 8
 
@@ -58,7 +58,8 @@ _BOX = 8
 class _Frames:
     """Bytes of each frame without the encoder's marks, and which are key frames.
 
-    `counts` says how often each byte occurs in the slices of each `_GROUP` frames, of IDR and other ones.
+    `counts` says how often each byte occurs in the data of slices, behind one that ends with 0 or 1, for each
+    `_GROUP` frames, of IDR and other ones.
     """
 
     sizes: list[int]
@@ -108,12 +109,12 @@ def _frames(side: Path) -> _Frames:
     with _opened(side) as origin:
         for packet, units in _packets(origin):
             if len(sizes) % _GROUP == 0:
-                counts.append(np.zeros((2, 256), np.int64))
+                counts.append(np.zeros((2, 2, 256), np.int64))
             sizes.append(sum(map(len, units)))
             keys.append(packet.is_keyframe)
-            counts[-1][int(packet.is_keyframe)] += np.bincount(
-                np.frombuffer(units[-1], np.uint8), minlength=256
-            )
+            data = np.frombuffer(units[-1][_HEADER:], np.uint8).astype(np.int64)
+            pairs = np.bincount(256 * (data[:-1] & 1) + data[1:], minlength=512)
+            counts[-1][int(packet.is_keyframe)] += pairs.reshape(2, 256)
     return _Frames(sizes, keys, np.array(counts))
 
 
@@ -174,30 +175,46 @@ def _copied(packet: VideoPacket, units: list[bytes], stream: VideoStream, is_key
 
 
 def _drawn(count: int, shares: NDArray[np.float64], rng: np.random.Generator) -> bytes:
-    """Return bytes with given shares, which end as a slice does: with a one and zeros."""
-    data = rng.choice(256, count, p=shares).astype(np.uint8)
+    """Return bytes with given shares, which end as a slice does: with a one and zeros.
+
+    Parameters
+    ----------
+    shares
+        ``(2, 256)``: of each byte, behind one that ends with 0 and behind one that ends with 1.
+    """
+    both = np.stack([rng.choice(256, count, p=row) for row in shares]).astype(np.uint8)
+    both[1, 0] = both[0, 0]
+    # the last bit of each byte: known where both have the same, else that of the byte before, or its opposite
+    last = (both & 1).astype(int)
+    turns = np.cumsum(last[0] > last[1])
+    known = np.maximum.accumulate(np.where(last[0] == last[1], np.arange(count), 0))
+    ends = (last[0, known] + turns - turns[known]) & 1
+    data = both[np.append(0, ends[:-1]), np.arange(count)]
     zeros = int(rng.integers(8))
     data[-1] = (int(data[-1]) >> zeros | 1) << zeros
-    return _FORBIDDEN.sub(lambda found: b"\0\0" + bytes([found[0][2] | 4]), data.tobytes())
+    # with as many emulation prevention bytes as coded data have; what precedes never ends with a zero
+    return escaped(data.tobytes())[-count:]
 
 
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return how likely each byte is in coded data that have given bytes.
+    """Return how likely each byte is in coded data that have given bytes, both ``(2, 256)`` as for `_drawn`.
 
     Counts are used as far as they exceed chance; the rest is as the shares of ones and of changes
     between neighbouring bits say.
     """
     total = counts.sum()
+    if not total:
+        return np.full(counts.shape, 1 / 256)
     # few bytes may say more than chances can be
-    ones = np.clip(counts @ _BITS.sum(1) / (8 * total), 0.01, 0.99)
-    changes = counts @ (_BITS[:, 1:] != _BITS[:, :-1]).sum(1) / (7 * total)
+    ones = np.clip((counts @ _BITS.sum(1)).sum() / (8 * total), 0.01, 0.99)
+    changes = (counts * (_BEFORE != _BITS).sum(2)).sum() / (8 * total)
     up, down = np.clip([changes / 2 / (1 - ones), changes / 2 / ones], 0.01, 0.99)
-    steps = np.array([[1 - up, up], [down, 1 - down]])
-    plain = np.array([1 - ones, ones])[_BITS[:, 0]] * steps[_BITS[:, :-1], _BITS[:, 1:]].prod(1)
-    surprise = ((counts - total * plain) ** 2 / (total * plain)).sum()
-    trust = max(0.0, 1 - (len(plain) - 1) / surprise)
-    shares: NDArray[np.float64] = trust * counts / total + (1 - trust) * plain
-    shares /= shares.sum()
+    plain = np.array([[1 - up, up], [down, 1 - down]])[_BEFORE, _BITS].prod(2)
+    rows = np.maximum(counts.sum(1, keepdims=True), 1)
+    surprise = ((counts - rows * plain) ** 2 / (rows * plain)).sum()
+    trust = max(0.0, 1 - (plain.size - 2) / surprise)
+    shares: NDArray[np.float64] = trust * counts / rows + (1 - trust) * plain
+    shares /= shares.sum(1, keepdims=True)
     return shares
 
 

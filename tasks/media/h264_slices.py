@@ -99,7 +99,7 @@ class IdrNumbers:
             return unit
         _skip_rest(bits, sps, pps)
         data = unescape(unit[1:])
-        return unit[:1] + _escaped(_replaced(data, first, after, bits.position, number, pps.cabac))
+        return unit[:1] + escaped(_replaced(data, first, after, bits.position, number, pps.cabac))
 
 
 def _skip_rest(bits: Bits, sps: Sps, pps: _Pps) -> None:
@@ -134,6 +134,6 @@ def _replaced(data: bytes, first: int, after: int, end: int, number: int, cabac:
     return (bits << missing | filling).to_bytes((count + missing) // 8) + data[tail:]
 
 
-def _escaped(data: bytes) -> bytes:
+def escaped(data: bytes) -> bytes:
     """Return a payload with emulation prevention bytes (00 00 03)."""
     return _TO_ESCAPE.sub(b"\0\0\3", data)

@@ -15,6 +15,7 @@ from storage_schemas.errors import IntegrityError
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.annotation.alike import _drawn, _shares, write_alike
 from tasks.media.encode import UnitFile, UnitWriter, encode_units
+from tasks.media.h264_slices import escaped
 
 WIDTH, HEIGHT, FPS = 32, 32, 8.0
 #: Frames of each clip of a source.
@@ -121,10 +122,13 @@ def test_two_sides_look_the_same_but_for_a_removed_clips_length(tmp_path: Path, 
 def test_drawn_bytes_look_like_coded_data(length: int) -> None:
     # many zeros, which begin what is forbidden in a unit
     shares = np.array([150, 50, 50, 50, *[1] * 252]) / 552
-    data = _drawn(length, shares, np.random.default_rng(length))
+    data = _drawn(length, np.stack([shares, shares]), np.random.default_rng(length))
     assert len(data) == length
     assert data[-1]
-    assert not re.search(rb"\0\0[\0-\3]", data)
+    # three zero bytes and the like are escaped, as often as in coded data (H.264, 7.4.1)
+    assert not re.search(rb"\0\0(?:[\0-\2]|\x03(?![\0-\3]))", data)
+    coded = escaped(np.random.default_rng(1).choice(256, length, p=shares).astype(np.uint8).tobytes())
+    assert length < 70_000 or data.count(b"\0\0\3") == pytest.approx(coded.count(b"\0\0\3"), rel=0.1)
     found = np.bincount(np.frombuffer(data, np.uint8), minlength=256) / length
     assert length < 70_000 or np.abs(found - shares).max() < 0.1
 
@@ -133,18 +137,33 @@ def test_shares_follow_what_was_counted_as_far_as_it_is_not_chance() -> None:
     rng = np.random.default_rng(2)
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     true = np.where(bits, 0.6, 0.4).prod(1)
-    few = _shares(rng.multinomial(3_000, true))
-    assert few.sum() == pytest.approx(1)
+    few = _shares(rng.multinomial(1_500, true, size=2))
+    assert few.sum(1) == pytest.approx(1)
     assert np.abs(few / true - 1).max() < 0.15, "counts alone would be wrong by a quarter and more"
     for one in (0, 1, 127, 255):
-        assert _shares(np.bincount([one, one], minlength=256)).min() >= 0
+        for last in (0, 1):
+            behind = np.bincount([256 * last + one] * 2, minlength=512).reshape(2, 256)
+            assert _shares(behind).min() >= 0
+    assert _shares(np.zeros((2, 256), int)) == pytest.approx(1 / 256), "slices without data"
     odd = np.where(np.arange(256) == 77, 4, 1) / 259
-    many = _shares(rng.multinomial(3_000_000, odd))
+    many = _shares(rng.multinomial(3_000_000, odd, size=2))
     assert np.abs(many / odd - 1).max() < 0.05
 
 
+def test_bits_change_between_drawn_bytes_as_they_do_between_coded_ones() -> None:
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    # a bit is the one before in three of five
+    before = np.stack([np.column_stack([np.full(256, last), bits[:, :-1]]) for last in (0, 1)])
+    true = np.where(before == bits, 0.6, 0.4).prod(2)
+    counts = np.stack([np.random.default_rng(last).multinomial(500_000, true[last]) for last in (0, 1)])
+    data = _drawn(100_000, _shares(counts), np.random.default_rng(3))
+    drawn = np.unpackbits(np.frombuffer(data, np.uint8)).reshape(-1, 8)
+    assert (drawn[1:, 0] != drawn[:-1, -1]).mean() == pytest.approx(0.4, abs=0.01)
+    assert (drawn[:, 1:] != drawn[:, :-1]).mean() == pytest.approx(0.4, abs=0.01)
+
+
 def test_ends_are_spread_as_those_of_slices() -> None:
-    rng, shares = np.random.default_rng(1), np.full(256, 1 / 256)
+    rng, shares = np.random.default_rng(1), np.full((2, 256), 1 / 256)
     ends = [_drawn(1, shares, rng)[0] for _ in range(4000)]
     spread = np.bincount([(end & -end).bit_length() for end in ends], minlength=9)[1:]
     assert len(spread) == 8

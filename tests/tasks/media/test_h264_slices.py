@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tasks.media.bitstream import InvalidBitstream
-from tasks.media.h264_slices import IdrNumbers, _escaped, _replaced
+from tasks.media.h264_slices import IdrNumbers, _replaced, escaped
 from tests.tasks.media.trace import headers, nal_units
 
 KINDS = {
@@ -86,7 +86,7 @@ def test_pictures_keep_their_pixels_and_every_other_field(tmp_path: Path, kind: 
 
 
 def test_zeros_are_escaped_as_the_standard_says() -> None:
-    assert _escaped(b"\0\0\0\0\1\0\0\4\0\0") == b"\0\0\3\0\0\3\1\0\0\4\0\0\3"
+    assert escaped(b"\0\0\0\0\1\0\0\4\0\0") == b"\0\0\3\0\0\3\1\0\0\4\0\0\3"
 
 
 def test_bits_behind_a_number_move_and_cabac_data_stay_at_their_byte() -> None:
