@@ -168,8 +168,7 @@ class WorkerModel:
             np.array(plain["ratings"]),
             {aspect: np.array(shares) for aspect, shares in plain["shares"].items()},
             {worker: (until, np.array(kinds)) for worker, (until, kinds) in plain["before"].items()},
-            # absent from estimates that version 0.1.0 stored
-            plain.get("haste", {}),
+            plain["haste"],
         )
 
     def without_workers(self, left: Collection[str]) -> WorkerModel:

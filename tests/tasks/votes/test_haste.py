@@ -6,7 +6,7 @@ import pytest
 
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Vote
-from tasks.votes.haste import LEAST_TASKS, MOST, haste
+from tasks.votes.haste import MAX_RATIO, MIN_TASKS, haste
 from tests.tasks.votes.voting import vote
 
 
@@ -29,7 +29,7 @@ OTHERS = [one for n in range(8) for one in timed(f"other {n}", *steady(f"other {
 
 def test_a_worker_who_becomes_faster_hurries_and_others_do_not() -> None:
     found = haste([*timed("fast", *steady("fast"), 45.0, 50.0), *OTHERS])
-    assert found["fast"] == MOST
+    assert found["fast"] == MAX_RATIO
     assert max(found[f"other {n}"] for n in range(8)) < 3
     # the last tasks count, not that the worker has ever been fast
     slower = haste([*timed("fast", *steady("fast"), 45.0, 50.0, *steady("again", 6)), *OTHERS])
@@ -44,7 +44,7 @@ def test_a_worker_who_was_always_fast_does_not_hurry_and_a_break_is_not_haste() 
 
 
 def test_few_or_untimed_tasks_say_nothing() -> None:
-    few, untimed = timed("few", *[100.0] * LEAST_TASKS), timed("untimed", *[None] * 12)
+    few, untimed = timed("few", *[100.0] * MIN_TASKS), timed("untimed", *[None] * 12)
     undated = [one.model_copy(update={"at": ""}) for one in timed("undated", *steady("fast"), 20.0, 20.0)]
     assert haste([*few, *untimed, *undated]) == {}
     assert haste([]) == {}

@@ -10,7 +10,7 @@ import pytest
 
 from storage_schemas.rng import keyed_rng
 from storage_schemas.votes import Check, SideWord, Vote, check_id, check_of
-from tasks.votes.haste import MOST
+from tasks.votes.haste import MAX_RATIO
 from tasks.votes.quality import Flag, QualityRule, quality
 from tasks.votes.worker_model import (
     CALIBRATED,
@@ -238,9 +238,6 @@ def test_plain_data_keep_the_estimates_and_erased_workers_leave_no_trace() -> No
     assert again.doubt("odd") == model.doubt("odd")
     left = again.without_workers({"good-1"})
     assert (set(left.kinds), "odd" in left.before, set(left.haste)) == ({"good-1"}, False, {"good-1"})
-    # what version 0.1.0 stored
-    del (plain := model.without_pairs())["haste"]
-    assert type(model).from_plain(plain).careful("odd") == model.careful("odd")
 
 
 def test_check_tasks_that_tell_most_depend_on_how_a_worker_answers() -> None:
@@ -256,7 +253,7 @@ def test_doubt_is_about_what_check_tasks_show_and_haste_raises_it() -> None:
     model = worker_model(votes)
     assert model.doubt("odd") == pytest.approx(1 - model.careful("odd"), abs=0.05)
     assert model.doubt("a new one") == 0
-    hasty = replace(model, haste={"odd": MOST})
+    hasty = replace(model, haste={"odd": MAX_RATIO})
     assert hasty.doubt("odd") > 3 * model.doubt("odd")
     assert hasty.careful("odd") == model.careful("odd"), "nobody is listed for haste"
     for right in (0.5, 1.0):
