@@ -278,7 +278,9 @@ def read_packed_list(path: Path) -> PackedList:
     try:
         text = without_checksum(read_regular(path))
     except OSError as problem:
-        raise UserInputError(f"there is no packed release: {path} {why_unread(problem)}") from problem
+        raise UserInputError(
+            f"no packed release ({path} {why_unread(problem)}): `slvmeval export --packed` writes one"
+        ) from problem
     if text is None:
         raise IntegrityError(f"{path} is damaged: its content does not match its checksum")
     try:

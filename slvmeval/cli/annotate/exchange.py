@@ -128,7 +128,7 @@ def export(
     terminal.say(f"{len(rows)} tasks of campaign {name} in {given.out}")
     left_out = sum(task.source_id not in free for task in tasks) if given.links == "none" else 0
     if left_out:
-        terminal.say(f"{left_out} pairs come from sources that may not be redistributed and were left out")
+        terminal.say(f"left out, since their sources may not be redistributed: {left_out} pairs")
 
 
 class ImportOptions(terminal.DeskParameters):

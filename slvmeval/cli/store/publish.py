@@ -303,8 +303,8 @@ def export(
     terminal.say(f"{count_text(result.pairs, 'pair')} in {result.path}")
     if result.left_out:
         terminal.say(
-            f"{len(result.left_out)} sources may not be redistributed and were left out; the pinned recipe "
-            "has their pairs"
+            f"left out, since they may not be redistributed: {count_text(len(result.left_out), 'source')}; "
+            "the pinned recipe has their pairs"
         )
     if options.push is not None:
         from tasks.publish.hub_sharing import push_release
@@ -336,7 +336,8 @@ def _export_for_harness(
         written = write_for_harness(rest, out, harness, frames=frames, private=private, progress=step)
     terminal.say(f"{written.rows} rows, {written.pairs} pairs in both orders: {written.path / 'README.md'}")
     if written.left_out:
-        terminal.say(f"{len(written.left_out)} sources may not be redistributed and were left out")
+        left_out = count_text(len(written.left_out), "source")
+        terminal.say(f"left out, since they may not be redistributed: {left_out}")
     if not written.pairs:
         raise typer.Exit(terminal.SOME_SET_ASIDE)
     _end_without(problems, sum(len(release.pairs(source_id=id_)) for id_ in problems))
@@ -400,8 +401,8 @@ def pull(
             )
     counts = release.manifest.content
     terminal.say(
-        f"release {release.name}, version {release.version}: {counts['pairs']} pairs of {counts['sources']} "
-        f"sources in {target.root}",
+        f"release {release.name}, version {release.version}: {count_text(counts['pairs'], 'pair')} of "
+        f"{count_text(counts['sources'], 'source')} in {target.root}",
         f"content checksum {release.manifest.content_checksum}",
         f"next: {command_line('verify', release.name, store=target.root)}",
     )

@@ -370,7 +370,7 @@ def test_a_list_that_leaves_artifacts_out_makes_no_release(changed: Path, tmp_pa
 def test_a_pipe_in_place_of_the_list_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     os.mkfifo(tmp_path / PACKED_LIST)
-    with pytest.raises(UserInputError, match="there is no packed release"):
+    with pytest.raises(UserInputError, match="no packed release"):
         unpack_folder(tmp_path, Store.create(tmp_path / "mine"))
 
 
