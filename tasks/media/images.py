@@ -1,4 +1,4 @@
-"""Decode the images of an open video, all or only those a plan needs, with their times.
+"""Decode the images of an open video (all, or only those that a plan needs) with their times.
 
 Missing, wrong or restarting time stamps are corrected as the ffmpeg command corrects them.
 """
@@ -32,7 +32,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     ------
     SetAside
         ``TRUNCATED_VIDEO`` where damage lies at the very end, ``UNDECODABLE_VIDEO`` where it does not, unless
-        the video was opened with a rule that lets it pass; `video.damage` then says so.
+        the video was opened with a rule that accepts it; `video.damage` then records it.
     """
     clock = Continuity(video.time_base, frame_s(video)) if video.may_jump else None
 
@@ -72,7 +72,8 @@ def planned_images(video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[
     Raises
     ------
     SetAside
-        ``UNDECODABLE_VIDEO``, or ``VIDEO_CHANGED`` where the file is not the one that was planned.
+        ``UNDECODABLE_VIDEO``, or ``VIDEO_CHANGED`` if the file differs from the one that the plan was made
+        for.
     """
 
     def packets() -> _Packets:
@@ -93,7 +94,7 @@ def planned_images(video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[
 
 
 def _with_frames(packet: Packet[VideoStream], frames: int) -> Packet[VideoStream]:
-    """Return a packet with some of its coded frames; several are told apart in those of AV1 only."""
+    """Return a packet with some of its coded frames; only AV1 packets can be split."""
     part = cast("Packet[VideoStream]", Packet(with_frames(memoryview(packet), frames)))
     part.time_base, part.duration = packet.time_base, packet.duration
     part.pts, part.dts, part.is_keyframe = packet.pts, packet.dts, packet.is_keyframe
