@@ -199,9 +199,9 @@ ASPECT = Aspect(
         operation=OwnBackground(),
         takes=names_a_background,
         needs="a background (`background`)",
-        reason="the background is its own, and the same in all frames",
+        reason="the background is the clip's own, and the same in all frames",
         copies=("model",),
     ),
-    caption_advice='Say what is in the background: "A man reads a newspaper. '
+    caption_advice='Describe the background: "A man reads a newspaper. '
     'In the background there is a green meadow."',
 )

@@ -232,7 +232,7 @@ ASPECT = Aspect(
     name="color",
     dimension="color",
     category="consistency",
-    needs="a thing with a colour (`color`)",
+    needs="an object with a colour (`color`)",
     takes=names_coloured_thing,
     operations={
         QwenImageEdit.name: QwenImageEdit(),
@@ -242,9 +242,9 @@ ASPECT = Aspect(
         operation=UnnamedColourShift(),
         takes=any_clip,
         needs="a colour in the pictures that the caption does not name",
-        reason="the caption says nothing of that colour, so neither side fits it better",
+        reason="the caption does not mention that colour, so neither side fits it better",
         # the largest damage of 12 clips of an animated film was 21.2
         max_difference=22.0,
     ),
-    caption_advice='Give a thing exactly one colour: "A red boat lies on the beach."',
+    caption_advice='Give an object exactly one colour: "A red boat lies on the beach."',
 )

@@ -125,7 +125,7 @@ ASPECT = Aspect(
         operation=TrimClips(),
         takes=any_clip,
         needs="clips of two frames or more",
-        reason="the video is as much shorter, and each part of the story is there",
+        reason="the video is just as short, but every part of the story remains",
     ),
     caption_advice=ANY_CAPTION,
 )

@@ -115,7 +115,7 @@ ASPECT = Aspect(
         operation=ReversedClip(),
         takes=moves,
         needs="a motion or an action, and a clip of two frames or more",
-        reason="as much moves as before, only backwards",
+        reason="the same amount of motion, only reversed",
     ),
-    caption_advice='Say what moves, and how: "A ball rolls quickly across the floor."',
+    caption_advice='State what moves, and how: "A ball rolls quickly across the floor."',
 )

@@ -239,7 +239,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
     }
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.01
-    finds = "a thing was found and painted over"
+    finds = "an object was found and painted over"
 
     def consumed_models(self, parameters: ErasingParameters, models: Models) -> dict[str, Any]:
         """Return the checksums of the detector and the inpainting model, by name."""
