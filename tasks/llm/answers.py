@@ -39,7 +39,7 @@ _UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class UnusableAnswer(ValueError):
-    """An answer is invalid; the message addresses whoever answered, a model or a person."""
+    """An answer is invalid; the message addresses the model or person that gave it."""
 
 
 def split_thinking(text: str) -> tuple[str, str]:

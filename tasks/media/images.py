@@ -39,7 +39,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     def packets() -> _Packets:
         partial: Packet[VideoStream] | None = None
         for packet in video.packets():
-            if partial is not None and video.damaged == "truncate":  # not the last one: it counts
+            if partial is not None and video.damaged == "truncate":  # not the last image
                 yield partial
             # a container also marks complete packets next to a gap: only the decoder can judge them
             partial, packet.is_corrupt = packet if packet.is_corrupt else None, False
@@ -55,7 +55,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     following = -video.offset
     for image in _decoded(video, packets()):
         pts = stamps.of(image)
-        if pts is None:  # a raw stream has no clock of its own: images follow each other
+        if pts is None:  # a raw stream has no clock of its own: images are consecutive
             pts = following
         following = pts + duration_of(video, image)
         yield pts + video.offset, image
@@ -102,7 +102,7 @@ def _with_frames(packet: Packet[VideoStream], frames: int) -> Packet[VideoStream
 
 
 def duration_of(video: OpenVideo, image: VideoFrame) -> int:
-    """Return the duration of an image that none follows, in units of its time stamp."""
+    """Return the duration of an image without a successor, in units of its time stamp."""
     return length_of(video, image.duration)
 
 
@@ -145,7 +145,7 @@ def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iter
             if not seen:
                 continue
             _pass(video, packet.pts if packet else None, packets, planned)
-            # the pictures that the decoder still holds, if this was the end
+            # the pictures that the decoder still holds, if this is the end
             images = video.decode(None) if packet and video.cut_at is not None else []
         for image in images:
             if image.is_corrupt and not (planned and is_hevc):
@@ -164,12 +164,12 @@ def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iter
 
 
 def _pass(video: OpenVideo, pts: int | None, rest: _Packets, planned: bool) -> None:
-    """Let damage pass as the video's rule says; at the very end it means a truncated file.
+    """Accept damage if the video's rule allows it; damage at the very end means a truncated file.
 
     Raises
     ------
     SetAside
-        If the rule refuses it.
+        If the rule does not allow it.
     """
     if video.damaged == "conceal":
         video.damage = "concealed"
@@ -183,7 +183,7 @@ def _pass(video: OpenVideo, pts: int | None, rest: _Packets, planned: bool) -> N
 
 
 def _end_at(video: OpenVideo, what: str, pts: int | None) -> None:
-    """Let the video end at a picture that is not whole, if its rule says so."""
+    """Let the video end at an incomplete picture, if its rule allows that."""
     if video.damaged == "refuse":
         raise SetAside(Reason.TRUNCATED_VIDEO, f"{video.path}: {what} is not whole; {TRUNCATE_REMEDY}")
     video.damage = "truncated" if video.damaged == "truncate" else "concealed"
