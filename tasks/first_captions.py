@@ -1,6 +1,6 @@
 """First captions of films that have none: scenes become clips, and a vision-language model describes each.
 
-The file next to a film is the user's to edit, and says what is left to ask: clips whose caption is blank. It
+The user may edit the file next to a film; its blank captions are those still to be requested. It
 is written before the first request and after each answer, so that a run that was stopped resumes.
 """
 
@@ -40,19 +40,19 @@ from tasks.sources.caption_forms import CAPTION_SUFFIXES, parse_captions
 from tasks.sources.clips import CaptionLine, clean_caption, load_json
 from tasks.sources.folder import FolderAdapter
 
-#: Its prompt.
+#: The prompt for captions.
 FIRST_CAPTION = "first-captions/first_caption"
 #: A film becomes at least this number of clips, so that five of them suit an aspect.
 MIN_CLIPS = 10
-#: Clips whose pictures are prepared at a time.
+#: Number of clips whose pictures are prepared at a time.
 BATCH = 128
-#: A longer caption is rejected, in characters: the model did not stop.
+#: Maximum characters of a caption; a longer one is rejected, since the model did not stop.
 _MAX_CHARACTERS = 2000
 #: Times are rounded down to this, so that a clip's first frame is in it.
 _PER_SECOND = 1000
 #: Frames read between two progress updates.
 _FRAMES = 1000
-#: Frames per second of which pictures are chosen.
+#: Frames per second from which pictures are chosen.
 _PICTURES_FPS = "2"
 _TRIES = 3
 _ADVICE = "use another model or server"
@@ -66,7 +66,7 @@ class CaptionParameters(Frozen):
     prompt
         The instruction.
     frames
-        Number of pictures of a clip that the model sees, evenly spaced.
+        Number of pictures of a clip, evenly spaced, that are sent to the model.
     shortest_s, longest_s
         Limits of a clip's length in seconds: a shorter scene joins the one before it, a longer one is divided
         evenly. A tenth of a short film is the limit, too.
@@ -168,7 +168,7 @@ def cut(
     Parameters
     ----------
     on_share
-        Called now and then with the share of the film that was read.
+        Called periodically with the share of the film that was read.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def cut(
         If the video cannot be read.
     """
     if film.clips:
-        # a video that cannot be read is reported before anything is asked
+        # an unreadable video is reported before any request is sent
         len(film.pictures)
         return film
     video = FileVideo(film.video, FrameRate())
@@ -243,7 +243,7 @@ def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str =
     captions
         New captions by clip; without any, only the clips are written if no file has some.
     model
-        The model, which is noted with its captions.
+        The model, which is recorded with its captions.
 
     Raises
     ------
@@ -254,7 +254,7 @@ def write_captions(film: Film, captions: Mapping[CaptionLine, str], model: str =
     data = read_bytes(film.captions, shown) if film.captions.exists() else None
     lines = parse_captions(data, shown) if data else []
     if data is not None and captions and not lines:
-        # an editor empties a file before it writes it
+        # an editor may empty a file before writing it
         raise SetAside(
             Reason.CAPTIONS_MALFORMED,
             f"{shown} is empty, and had clips: another program may be saving it; run this again",
@@ -285,7 +285,7 @@ def _rows(text: str, shown: str) -> list[dict[str, Any]]:
 
 
 class ClipQuestion(Question[str]):
-    """One clip until an answer is a caption.
+    """The requests for one clip until an answer is a valid caption.
 
     Parameters
     ----------
@@ -330,12 +330,12 @@ class ClipQuestion(Question[str]):
         wanted = (math.floor(time * video.fps) - _first(video) for time in times)
         indices = sorted({min(max(index, 0), len(video) - 1) for index in wanted})
         if indices[-1] - indices[0] < KEPT_FRAMES:
-            # in one go, so that the clip is decoded once, and the next one from there on
+            # in one pass, so that the clip is decoded once, and the next one continues from there
             video.planes(range(indices[0], indices[-1] + 1))
         return image_parts(video, indices, self._model)
 
     def accepted(self, answer: ChatAnswer) -> str:
-        """Return the caption that an answer is, as one line."""
+        """Return the caption in an answer, as one line."""
         _, text = whole_text(answer, self._parameters.answer_tokens)
         caption = clean_caption(unwrapped(text))
         if not has_words(caption):
@@ -392,7 +392,7 @@ class Captioner:
                 try:
                     write_captions(question.film, {question.clip: result}, self.model)
                 except SetAside as problem:
-                    # the next run asks again
+                    # the next run requests it again
                     result = Unanswered(message=problem.message)
             on_clip(question.film, result)
 
@@ -418,7 +418,7 @@ class Captioner:
             try:
                 return question.accepted(client.ask(question.request()))
             except UnusableAnswer as problem:
-                # asking again would give the same answer
+                # another request would give the same answer
                 return Unanswered(message=f"{self.model} gave no caption: {problem}")
 
         with ThreadPoolExecutor(self.threads) as threads:

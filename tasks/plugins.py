@@ -51,7 +51,7 @@ def added_points(group: str, taken: Collection[str], what: str) -> dict[str, Ent
 
 @lru_cache(maxsize=32)
 def installed_points(group: str, state: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group; all packages are read, once for each state of the path."""
+    """Return the entry points of a group; all packages are read once for each state of the path."""
     return tuple(entry_points(group=group))
 
 

@@ -41,7 +41,7 @@ from tasks.votes.filter import FilterRule
 
 
 def _as_strength(value: Any) -> Any:
-    """Return the name of a strength; a number is one too."""
+    """Return the name of a strength; a number is a name, too."""
     number = strength_number(value) if isinstance(value, str) else value
     if isinstance(number, int | float) and not isinstance(number, bool):
         return strength_text(number)
@@ -78,7 +78,7 @@ class Severity(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what older recipes do not have: their checksums stay."""
+        """Omit fields that older recipes lack, so that their checksums stay the same."""
         values: dict[str, Any] = handler(self)
         return {key: value for key, value in values.items() if key != "crossed" or value}
 
@@ -86,8 +86,9 @@ class Severity(Frozen):
 class Lengths(Frozen):
     """Excerpts of sources around the same damaged clips; every pair gets one of each length and position.
 
-    `shares` are lengths as shares of the source, which is always built too. `positions` are where the damage
-    is in further excerpts; without them, it is as far in as in the source. `clips` is the number of damaged
+    `shares` are lengths as shares of the source, which is always built too. `positions` place the damage in
+    further excerpts; without them, its relative position is that in the source. `clips` is the number of
+    damaged
     clips: many are spread over the source, and leave no room for short excerpts.
     """
 
@@ -135,7 +136,7 @@ class Recipe(Frozen):
     seed
         Release seed, part of the key of every random draw.
     fps, long_side
-        Sampling rate in frames a second and longer side in pixels (SLVMEval, section 4.2: 1 and 512).
+        Sampling rate in frames per second and longer side in pixels (SLVMEval, section 4.2: 1 and 512).
     clips_per_pair
         Clips degraded in each pair (SLVMEval, section 4.3: 5).
     bin_seconds, pairs_per_bin
@@ -496,7 +497,7 @@ def recipe_from(values: Mapping[str, Any], folder: Path = Path(), *, stored: boo
 
 
 def with_prompts(recipe: Recipe, prompts: str | Path | None) -> Recipe:
-    """Return a recipe with the user's prompts in place of its own, called ``NAME-prompts`` if any is sent.
+    """Return a recipe with the user's prompts instead of its own, called ``NAME-prompts`` if any is used.
 
     Parameters
     ----------

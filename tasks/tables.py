@@ -1,7 +1,7 @@
-"""Read the tables that people hand in: CSV and TSV as spreadsheets and platforms write them.
+"""Read submitted tables: CSV and TSV as written by spreadsheets and platforms.
 
-Nothing is guessed that could change an answer: a quotation mark that swallows rows, an encoding that is not
-known and a damaged header are refused with what to do.
+Nothing that could change an answer is guessed: a quotation mark that swallows rows, an unknown encoding and a
+damaged header are rejected with advice.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 from storage_schemas.errors import UserInputError
 
 _TAB_ENDINGS = (".tsv", ".tab")
-#: What separates cells where the first line shows it; spreadsheets write the list separator of their country.
+#: Cell separators recognised in the first line; spreadsheets use the list separator of their locale.
 _DELIMITERS = (",", ";", "\t")
 #: Maximum length of a cell: comments and prompts have a few thousand characters at most.
 _MAX_CELL_LENGTH = 1 << 17
-#: Tables of fewer columns have no line in a cell that is surely a row.
+#: In tables with fewer columns, a line inside a cell cannot reliably be recognised as a row.
 _MIN_COLUMNS = 3
 
 
-#: A text in quotation marks, and spaces after it at the end of a cell, which people and programs write.
+#: A text in quotation marks, with the trailing spaces that people and programs add.
 _QUOTED = re.compile(r'("(?:[^"]|"")*+")(?: +(?=[,;\t\r\n]|\Z))?')
 
 
@@ -40,7 +40,7 @@ class TableRow:
     last_line: int
     cells: dict[str, str]
     count: int
-    #: Whether a cell beyond the named columns holds something.
+    #: Whether a cell beyond the named columns is not empty.
     surplus: bool
 
 
@@ -53,7 +53,7 @@ class Table:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file's name says that it is CSV or TSV."""
+    """Return whether a file's name marks it as CSV or TSV."""
     return path.suffix.lower() in (".csv", *_TAB_ENDINGS)
 
 
@@ -123,7 +123,7 @@ def parse_table(path: Path, text: str, tabs: bool | None = None, needed: Collect
 
 
 def _delimiter(text: str) -> str:
-    """Return what separates the names in the first line that has any."""
+    """Return the separator of the names in the first line that has any."""
     head = next((line for line in text.splitlines() if line.strip()), "")
     outside = "".join(head.split('"')[::2])
     return max(_DELIMITERS, key=outside.count)
@@ -156,7 +156,7 @@ def _lines(path: Path, text: str, delimiter: str, first: int) -> Iterator[tuple[
 def _refuse_swallowed(
     path: Path, begin: int, cells: list[str], delimiter: str, columns: int, full: bool
 ) -> None:
-    """Refuse a cell with a line that is a row: its quotation mark was closed by that of a later row.
+    """Reject a cell with a line that is a row: its quotation mark was closed by one of a later row.
 
     Of the row that closes it, the cells behind the mark follow as cells: where that are too few, and all rows
     are `full`, the number of cells proves that the marks belong together.

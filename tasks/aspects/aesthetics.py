@@ -16,7 +16,7 @@ from tasks.media.planes import split_planes
 
 
 class EqParameters(Parameters):
-    """Parameters of FFmpeg's `eq`; it computes values from 7.9 on differently, so those are rejected."""
+    """Parameters of FFmpeg's `eq`; it computes values of 7.9 and above differently, so those are rejected."""
 
     contrast: float = Field(default=-0.8, gt=-7.9, lt=7.9, allow_inf_nan=False)
 

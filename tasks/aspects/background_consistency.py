@@ -37,7 +37,7 @@ class BackgroundParameters(Parameters):
         ``procedural`` draws landscapes; any other name is an image set in the model folder's subfolder
         ``backgrounds``.
     per
-        A new image for each frame (the paper), or one for the whole clip.
+        A new image for each frame (as in the paper), or one for the whole clip.
     opacity
         Opacity of the new background over the old one.
     """
@@ -86,7 +86,7 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
         for frame in range(clip.span.frame_count):
             rng = clip.rng("background", frame)
             id_ = images.draw(rng)
-            for _ in range(8):  # a set may have only one image
+            for _ in range(8):  # the set may have only one image
                 if not drawn or id_ != drawn[-1]:
                     break
                 id_ = images.draw(rng)
@@ -119,7 +119,7 @@ class RembgU2net(PixelOperation[BackgroundParameters]):
 
 
 class OwnBackgroundParameters(Parameters):
-    """Parameters of the foreground's extraction, and how far its background moves.
+    """Parameters of foreground extraction, and how far the background moves.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ class OwnBackgroundParameters(Parameters):
 
 
 class OwnBackground(PixelOperation[OwnBackgroundParameters]):
-    """Cuts the foreground out and puts it back over its own background, which is moved by a few pixels.
+    """Cuts out the foreground and puts it back over its own background, moved by a few pixels.
 
     The seams are those of :class:`RembgU2net`, and the background is the same in all frames. Without the
-    move nothing would change. The threshold of 0.3 steps excludes clips without a background that has detail.
+    shift nothing would change. The threshold of 0.3 steps excludes clips without a detailed background.
     """
 
     name = "own-background"
@@ -199,9 +199,9 @@ ASPECT = Aspect(
         operation=OwnBackground(),
         takes=names_a_background,
         needs="a background (`background`)",
-        reason="the background is its own, and the same in all frames",
+        reason="the background is the clip's own, and the same in all frames",
         copies=("model",),
     ),
-    caption_advice='Say what is in the background: "A man reads a newspaper. '
+    caption_advice='Describe the background: "A man reads a newspaper. '
     'In the background there is a green meadow."',
 )

@@ -29,7 +29,7 @@ CONTROL = "control"
 
 
 class Parameters(Frozen):
-    """Base class of operation parameters: frozen, strict, JSON-serialisable."""
+    """Base class for operation parameters: frozen, strict, JSON-serialisable."""
 
 
 P = TypeVar("P", bound=Parameters)
@@ -74,7 +74,7 @@ class ClipLog:
 
 @dataclass(frozen=True)
 class ClipContext:
-    """Everything an operation may use of the clip it degrades; all of it is part of an id.
+    """Everything an operation may use from the clip it degrades; all of it is part of an id.
 
     Parameters
     ----------
@@ -121,7 +121,8 @@ class ClipContext:
 class Scale:
     """Strengths of an operation as numbers: 0 changes nothing, 1 is the full strength, such as the paper's.
 
-    Presets are marks on it: each has the number of its parameters. All draws are the same at every strength.
+    Presets are points on this scale: each has the number of its parameters. All draws are the same at every
+    strength.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def strength_text(number: float) -> str:
 
 
 def strength_number(name: str) -> float | None:
-    """Return the number that a strength's name is; None for a preset's name."""
+    """Return the number that a strength's name stands for; None for a preset's name."""
     try:
         return float(name)
     except ValueError:
@@ -197,7 +198,7 @@ class Operation(ABC, Generic[P]):
         Raises
         ------
         UserInputError
-            For an unknown preset or field, or a number outside of the scale.
+            For an unknown preset or field, or a number outside the scale.
         """
         preset = strength or self.default_strength
         values = {**self._values(preset), **(overrides or {})}
@@ -229,25 +230,26 @@ class Operation(ABC, Generic[P]):
         return {self.scale.field: self.scale.value(number)}
 
     def has_strength(self, name: str) -> bool:
-        """Return whether a name is a preset, or a number of the scale."""
+        """Return whether a name is a preset or a number on the scale."""
         number = strength_number(name)
         on_scale = self.scale is not None and number is not None and 0 < number <= self.scale.most
         return name in self.strengths or on_scale
 
     def strength_of(self, parameters: P) -> float | None:
-        """Return the strength of some parameters as a number; None without a scale."""
+        """Return the strength of these parameters as a number; None without a scale."""
         if self.scale is None:
             return None
         return self.scale.number(getattr(parameters, self.scale.field))
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
-        """Return whether this operation, with these parameters, accepts a clip eligible for the aspect."""
+        """Return whether this operation, with these parameters, accepts a clip that is eligible for the
+        aspect."""
         return True
 
     def consumed_models(self, parameters: P, models: Models) -> dict[str, Any]:
         """Return name and checksum of each model used with these parameters, for the artifact's id.
 
-        By default these are all in `models`.
+        By default, these are all models in `models`.
 
         Raises
         ------
@@ -264,7 +266,7 @@ class Operation(ABC, Generic[P]):
 
 
 class PixelOperation(Operation[P]):
-    """An operation that makes new frames of a clip.
+    """An operation that makes new frames for a clip.
 
     `threshold` is the minimum mean absolute difference (in 8-bit steps, over all planes, after rounding to
     4:2:0) between a clip and its degraded form; below it the clip does not count as degraded.
@@ -296,7 +298,7 @@ class PixelOperation(Operation[P]):
         frames
             Planes ``(n, H·3/2, W)`` uint8, or RGB ``(n, H, W, 3)`` uint8 where `works_on` is ``rgb``.
         first
-            Place of the first of these frames within the clip.
+            Position of the first of these frames within the clip.
         choice
             What :meth:`choose` returned.
 
@@ -330,7 +332,7 @@ class FrameMapOperation(Operation[P]):
 
     @abstractmethod
     def frame_map(self, count: int, parameters: P) -> list[int]:
-        """Return, for each of the clip's `count` places, the index of the frame to show."""
+        """Return, for each of the clip's `count` positions, the index of the frame to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +346,7 @@ class Arrangement:
     drawn
         The clips that are removed, moved or trimmed.
     trimmed
-        Number of frames left, from the first on, by the index of a trimmed clip.
+        Number of leading frames kept, by the index of a trimmed clip.
     """
 
     order: tuple[int, ...]
@@ -374,9 +376,9 @@ class OrderOperation(Operation[P]):
 
 @dataclass(frozen=True)
 class Control:
-    """The control of an aspect: an edit as noticeable as the damage that makes no side better.
+    """The control of an aspect: an edit as noticeable as the damage that makes neither side better.
 
-    A judge that prefers the untouched side of a control more often than not notices edits, not damage.
+    A judge that mostly prefers the untouched side of a control detects edits, not damage.
 
     Parameters
     ----------
@@ -402,7 +404,7 @@ class Control:
     max_difference: float = math.inf
 
     def parameters(self, damage: Parameters) -> Parameters:
-        """Return the parameters of the control for a damage with these parameters."""
+        """Return the parameters of the control for damage with these parameters."""
         values = {name: getattr(damage, name) for name in self.copies if name in type(damage).model_fields}
         parameters: Parameters = self.operation.parameters(overrides=values)
         return parameters
@@ -450,12 +452,12 @@ class Aspect:
     caption_advice: str = ""
 
     def operation(self, name: str, control: bool = False) -> Operation[Any]:
-        """Return an operation by name; that of the control if `control` is set.
+        """Return an operation by name; the control's if `control` is set.
 
         Raises
         ------
         UserInputError
-            If the aspect has none of that name.
+            If the aspect has no operation of that name.
         """
         if control and self.control is not None and self.control.operation.name == name:
             return self.control.operation
@@ -466,7 +468,7 @@ class Aspect:
         return self.operations[name]
 
 
-#: Advice of aspects that take every clip.
+#: Advice for aspects that accept every clip.
 ANY_CAPTION = "Any caption will do: caption more clips of the film."
 
 

@@ -1,7 +1,7 @@
-"""Color: a thing gets a colour that differs from the caption (SLVMEval, 4.3 and appendix E.2).
+"""Color: an object gets a colour that differs from the caption (SLVMEval, 4.3 and appendix E.2).
 
 The paper's operation is in ``color_edit.py``. The one here is a classical substitute for its image editor:
-every pixel of the named colour is recoloured, whichever thing it belongs to.
+every pixel of the named colour is recoloured, whichever object it belongs to.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HueShiftParameters(FoundParameters):
         least_share
         Frames with a smaller share of pixels of the named colour are not changed.
     amount
-        How far the pixels move towards the new colour; 1 is all the way.
+        How far the pixels move towards the new colour; 1 moves them all the way.
     """
 
     palette: Palette = PALETTE
@@ -67,7 +67,7 @@ class HueShiftParameters(FoundParameters):
 
 
 def colour_mask(rgb: Planes, colour: str, least_share: float) -> Mask:
-    """Return the pixels of a colour without specks, ``(H, W)`` bool; none if they are too few."""
+    """Return the pixels of a colour without specks, ``(H, W)`` bool; none if there are too few."""
     pixels = pixels_named(rgb_to_lab(rgb), colour).astype(np.uint8)
     cross = cv2.getStructuringElement(cv2.MORPH_CROSS, (3, 3))
     smooth = cv2.morphologyEx(cv2.morphologyEx(pixels, cv2.MORPH_OPEN, cross), cv2.MORPH_CLOSE, cross)
@@ -95,15 +95,15 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
     finds = "the named colour shows"
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: HueShiftParameters) -> bool:
-        """Return whether the caption gives some thing exactly one colour of the palette, to look for."""
+        """Return whether the caption gives an object exactly one colour of the palette."""
         return bool(colour_choices(analysis))
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
-        """Return the colours and things to draw from."""
+        """Return the colours and objects to draw from."""
         return colour_choices(analysis)
 
     def choose(self, clip: ClipContext, parameters: HueShiftParameters) -> dict[str, Any]:
-        """Draw the thing and its new colour."""
+        """Draw the object and its new colour."""
         return drawn_colour(clip, colour_choices(clip.analysis), parameters.palette)
 
     def apply(
@@ -118,19 +118,19 @@ class NamedColourHueShift(FindingOperation[HueShiftParameters]):
         return recoloured(frames, clip, choice, parameters.least_share, parameters.amount)
 
 
-#: Colours that are recoloured where no caption names them: not those of skin, hair and wood.
+#: Colours that may be recoloured if the caption does not name them: not those of skin, hair and wood.
 UNNAMED: Palette = ("red", "green", "yellow", "blue", "purple")
-#: Number of a clip's frames that are looked at before a colour is drawn.
+#: Number of a clip's frames that are inspected before a colour is drawn.
 _LOOKED_AT = 5
 
 
 class UnnamedColourParameters(FoundParameters):
-    """Which colours are recoloured, and how much of a picture they may be.
+    """Which colours are recoloured, and how much of a picture they may cover.
 
     Parameters
     ----------
     palette
-        Two or more colours: those that are recoloured, and the new ones.
+        Two or more colours, from which both the recoloured and the new one are drawn.
     least_share, most_share
         Share of a picture that the colour has, on average over some frames; a frame with less is not changed.
     """
@@ -141,14 +141,14 @@ class UnnamedColourParameters(FoundParameters):
 
 
 def caption_colours(analysis: CaptionAnalysis) -> list[str]:
-    """Return the colours that a caption names, of anything."""
+    """Return the colours that a caption names, for any object."""
     things = (*analysis.subject, *analysis.background, *analysis.scene)
     fields = (field_colours(entry.color) | named_colours(entry.object) for entry in analysis.color)
     return sorted(frozenset().union(*fields, *map(named_colours, things)))
 
 
 class UnnamedColourShift(FindingOperation[UnnamedColourParameters]):
-    """Recolours the pixels of a colour that the caption does not name, into another that it does not name.
+    """Recolours the pixels of a colour that the caption does not name to another that it does not name.
 
     The threshold is that of :class:`NamedColourHueShift`.
     """
@@ -171,7 +171,7 @@ class UnnamedColourShift(FindingOperation[UnnamedColourParameters]):
         Raises
         ------
         ClipNotDegradable
-            If the frames show none that the caption leaves out, or no other one is left.
+            If the frames show no colour that the caption omits, or no other colour is left.
         """
         named = set(caption_colours(clip.analysis))
         free = [colour for colour in parameters.palette if colour not in named]
@@ -207,7 +207,7 @@ class UnnamedColourShift(FindingOperation[UnnamedColourParameters]):
 def recoloured(
     frames: Planes, clip: ClipContext, choice: Mapping[str, Any], least_share: float, amount: float
 ) -> Planes:
-    """Return planes in which the pixels of a colour have another one."""
+    """Return planes in which the pixels of one colour have another."""
     cv2.setNumThreads(1)
     rgb = planes_to_rgb(frames, clip.color)
     masks = np.zeros(rgb.shape[:3], np.bool_)
@@ -224,7 +224,7 @@ def recoloured(
 
 
 def names_coloured_thing(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption gives some thing a colour (SLVMEval, appendix E.2)."""
+    """Return whether the caption gives any object a colour (SLVMEval, appendix E.2)."""
     return bool(coloured_things(analysis))
 
 
@@ -232,7 +232,7 @@ ASPECT = Aspect(
     name="color",
     dimension="color",
     category="consistency",
-    needs="a thing with a colour (`color`)",
+    needs="an object with a colour (`color`)",
     takes=names_coloured_thing,
     operations={
         QwenImageEdit.name: QwenImageEdit(),
@@ -242,9 +242,9 @@ ASPECT = Aspect(
         operation=UnnamedColourShift(),
         takes=any_clip,
         needs="a colour in the pictures that the caption does not name",
-        reason="the caption says nothing of that colour, so neither side fits it better",
+        reason="the caption does not mention that colour, so neither side fits it better",
         # the largest damage of 12 clips of an animated film was 21.2
         max_difference=22.0,
     ),
-    caption_advice='Give a thing exactly one colour: "A red boat lies on the beach."',
+    caption_advice='Give an object exactly one colour: "A red boat lies on the beach."',
 )

@@ -143,7 +143,7 @@ def drawn_colour(clip: ClipContext, things: Sequence[tuple[str, str]], palette: 
         If there is no such thing, or no colour is left.
     """
     if not things:
-        raise ClipNotDegradable("the caption gives no thing a colour that this operation can change")
+        raise ClipNotDegradable("the caption gives no object a colour that this operation can change")
     colour, thing = things[int(clip.rng("object").integers(len(things)))]
     own = {name for other, same in things if same == thing for name in field_colours(other)}
     others = [name for name in palette if name not in own]

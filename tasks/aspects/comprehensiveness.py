@@ -58,10 +58,10 @@ class RemoveClips(OrderOperation[RemoveParameters]):
 
 
 class TrimClips(OrderOperation[RemoveParameters]):
-    """Shortens clips at their ends by as many frames as :class:`RemoveClips` removes, and loses no clip.
+    """Trims the ends of clips by as many frames in total as :class:`RemoveClips` removes; no clip is lost.
 
-    The clips that would be removed are trimmed first, then others of the same shuffle, each by half of its
-    frames at most; where that is too little, by two thirds.
+    The clips that would be removed are trimmed first, then others of the same shuffle, each by at most half
+    of its frames, or by two thirds if that is not enough.
     """
 
     name = "trim-clips"
@@ -76,7 +76,7 @@ class TrimClips(OrderOperation[RemoveParameters]):
     def rearrange(
         self, clips: Sequence[ClipSpan], count: int, seed: tuple[str | int, ...], parameters: RemoveParameters
     ) -> Arrangement:
-        """Return all clips in order, some of them trimmed, as short as without `count` of them.
+        """Return all clips in order, some trimmed, as short in total as without `count` of them.
 
         Raises
         ------
@@ -99,7 +99,8 @@ class TrimClips(OrderOperation[RemoveParameters]):
 
 
 def _trimmed(clips: Sequence[ClipSpan], frames: int, kept_of: int) -> dict[int, int]:
-    """Return the frames left of clips, by index, that lose `frames` in total; empty if they cannot.
+    """Return the remaining frames of each trimmed clip, by index, so that `frames` are lost; empty if
+    impossible.
 
     Each keeps one of `kept_of` parts, rounded up.
     """
@@ -124,7 +125,7 @@ ASPECT = Aspect(
         operation=TrimClips(),
         takes=any_clip,
         needs="clips of two frames or more",
-        reason="the video is as much shorter, and each part of the story is there",
+        reason="the video is just as short, but every part of the story remains",
     ),
     caption_advice=ANY_CAPTION,
 )

@@ -8,7 +8,7 @@ from storage_schemas.analysis import AgentAction, CaptionAnalysis, ColoredObject
 from storage_schemas.frames import ColorSpec, Planes
 from tasks.media.planes import rgb_to_planes
 
-#: An analysis with an entry of each kind, as shown by :func:`synthetic_clip`.
+#: An analysis with an entry of each kind, matching :func:`synthetic_clip`.
 FULL_ANALYSIS = CaptionAnalysis(
     subject=("ball",),
     background=("sky", "meadow"),
@@ -26,7 +26,7 @@ def synthetic_clip(frames: int = 3, height: int = 288, width: int = 512) -> Plan
     Returns
     -------
     ndarray
-        BT.709 planes of limited range, ``(frames, height·3/2, width)`` uint8; the same every time.
+        BT.709 planes of limited range, ``(frames, height·3/2, width)`` uint8; always the same.
     """
     rng = np.random.Generator(np.random.Philox(key=1))
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)

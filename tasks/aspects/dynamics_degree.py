@@ -20,7 +20,8 @@ class MiddleFrameParameters(Parameters):
     run
         Every run of this many frames shows its middle frame; None means one run for the whole clip.
     human_actions
-        Whether clips are eligible whose caption names a human action but no other motion. The paper uses
+        Whether clips whose caption names only a human action, and no other motion, are eligible. The paper
+        uses
         `dynamic_degree` only.
     """
 
@@ -33,7 +34,7 @@ _WHOLE = 16
 
 
 def _run_of(strength: float) -> int | None:
-    """Return the run of a strength: each doubling of it adds a quarter, and the whole clip is 1."""
+    """Return the run for a strength: each doubling of the run adds a quarter; the whole clip is 1."""
     return None if strength >= 1 else max(2, round(_WHOLE**strength))
 
 
@@ -45,8 +46,8 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
     """Every frame of a run becomes the run's middle frame, ``n // 2``.
 
     At one frame per second, `weak` halves the frame rate and `medium` shows each picture for four seconds.
-    The threshold of 0.5 steps corresponds to noise and a blink; over eight-second segments of an animated
-    film the minimum difference was 0.97 at `weak` and 4.7 at `paper`. `human-actions` makes the same
+    The threshold of 0.5 steps corresponds to noise plus a blink; over eight-second segments of an animated
+    film the minimum difference was 0.97 at `weak` and 4.7 at `paper`. `human-actions` produces the same
     pictures as `paper` but accepts more clips.
     """
 
@@ -66,7 +67,7 @@ class MiddleFrame(FrameMapOperation[MiddleFrameParameters]):
         return bool(analysis.dynamic_degree or (parameters.human_actions and analysis.human_action))
 
     def frame_map(self, count: int, parameters: MiddleFrameParameters) -> list[int]:
-        """Return the frame shown at each of the clip's `count` places."""
+        """Return the frame shown at each of the clip's `count` positions."""
         run = parameters.run or count
         shown: list[int] = []
         for start in range(0, count, run):
@@ -114,7 +115,7 @@ ASPECT = Aspect(
         operation=ReversedClip(),
         takes=moves,
         needs="a motion or an action, and a clip of two frames or more",
-        reason="as much moves as before, only backwards",
+        reason="the same amount of motion, only reversed",
     ),
-    caption_advice='Say what moves, and how: "A ball rolls quickly across the floor."',
+    caption_advice='State what moves, and how: "A ball rolls quickly across the floor."',
 )

@@ -27,7 +27,7 @@ from tasks.media.planes import Mask, Rgb, merge_masked, planes_to_rgb, rgb_to_pl
 from tasks.models.base import Box, Detector, Inpainter, Models
 from tasks.models.residence import Batches
 
-#: Words that two phrases may share without naming the same thing.
+#: Words that two phrases may share without naming the same object.
 _EMPTY = frozenset(
     "an the of in on at to by for from with and or near into onto over under his her its their our my your "
     "this that these those some any".split()
@@ -75,7 +75,7 @@ def share_a_word(one: str, other: str) -> bool:
 
 
 def scene_without(analysis: CaptionAnalysis, thing: str) -> tuple[str, ...]:
-    """Return the distinct phrases of background and scene that do not name the thing.
+    """Return the distinct phrases for background and scene that do not name the object.
 
     Other subjects are omitted, since the model would paint them into the gap.
     """
@@ -210,15 +210,15 @@ class ErasingParameters(FoundParameters):
 
 
 def things(analysis: CaptionAnalysis) -> tuple[str, ...]:
-    """Return the distinct things named in the caption, in order."""
+    """Return the distinct objects named in the caption, in order."""
     return tuple(dict.fromkeys(name for each in analysis.subject if (name := " ".join(each.split()))))
 
 
 class GroundedInpainting(FindingOperation[ErasingParameters]):
-    """Detects a thing named in the caption in each frame and inpaints its boxes.
+    """Detects an object named in the caption in each frame and inpaints its boxes.
 
-    Pixels outside the boxes stay bit-identical. The threshold of 0.01 steps requires little more than any
-    change, since in the paper one frame of a clip suffices: a twentieth of one frame in a hundred, changed by
+    Pixels outside the boxes stay bit-identical. The threshold of 0.01 steps requires hardly more than any
+    change, since one frame per clip suffices in the paper: a twentieth of one frame in a hundred, changed by
     20 steps, gives this value (computed, not measured).
     """
 
@@ -239,7 +239,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
     }
     works_on: ClassVar[Literal["planes", "rgb"]] = "planes"
     threshold = 0.01
-    finds = "a thing was found and painted over"
+    finds = "an object was found and painted over"
 
     def consumed_models(self, parameters: ErasingParameters, models: Models) -> dict[str, Any]:
         """Return the checksums of the detector and the inpainting model, by name."""
@@ -249,7 +249,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         return {key: model for name in names for key, model in consumed_model(models, name).items()}
 
     def consumed_analysis(self, analysis: CaptionAnalysis) -> Any:
-        """Return the things to try and the phrases used in the prompts."""
+        """Return the objects to try and the phrases used in the prompts."""
         return {
             "subject": list(things(analysis)),
             "background": list(analysis.background),
@@ -257,7 +257,7 @@ class GroundedInpainting(FindingOperation[ErasingParameters]):
         }
 
     def choose(self, clip: ClipContext, parameters: ErasingParameters) -> dict[str, Any]:
-        """Try the caption's things in random order; take the first that is detected in enough frames.
+        """Try the caption's objects in random order; take the first that is detected in enough frames.
 
         Returns
         -------

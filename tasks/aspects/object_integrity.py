@@ -167,7 +167,7 @@ class SaliencyTeleaInpainting(FindingOperation[InpaintingParameters]):
         return merge_masked(frames, rgb_to_planes(painted, clip.color), masks)
 
 
-#: Where the hole of a control may lie: shares of the picture's width and height by which the mask moves.
+#: Possible places of a control's hole: shares of the picture's width and height by which the mask moves.
 _MOVES = tuple((x / 8, y / 8) for y in range(-4, 4) for x in range(-4, 4) if (x, y) != (0, 0))
 
 
@@ -206,7 +206,7 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
         mask = subject_mask(salience, parameters)
         if not mask.any():
             raise ClipNotDegradable("no subject stands out in the middle frame")
-        # of those that are equally good, the nearest
+        # of equally good places, the nearest
         ranked = sorted(_MOVES, key=lambda move: (abs(move[0]) + abs(move[1]), move))
         best = min(ranked, key=lambda move: int(salience[_moved(mask, move)].sum(dtype=np.int64)))
         return {"move": list(best)}
@@ -219,7 +219,8 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
         parameters: InpaintingParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return planes ``(n, H·3/2, W)`` with a hole painted over; without a subject, unchanged."""
+        """Return planes ``(n, H·3/2, W)`` with a hole painted over; frames without a subject are
+        unchanged."""
         cv2.setNumThreads(1)
         network = clip.models.get(parameters.model)
         rgb = planes_to_rgb(frames, clip.color)
@@ -228,7 +229,7 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
         for index, frame in enumerate(rgb):
             subject = subject_mask(network.mask(frame), parameters)
             hole = _moved(subject, choice["move"]) & ~subject
-            # where the subject fills the picture, too little is left next to it
+            # if the subject fills the picture, too little space is left next to it
             if hole.mean() < max(parameters.least_share, subject.mean() / 2):
                 continue
             masks[index] = hole
@@ -237,7 +238,7 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
 
 
 def _moved(mask: Mask, move: Sequence[float]) -> Mask:
-    """Return a mask moved by shares of its width and height; what leaves the picture comes in opposite."""
+    """Return a mask moved by shares of its width and height, wrapping around at the edges."""
     height, width = mask.shape
     return np.roll(mask, (round(move[1] * height), round(move[0] * width)), axis=(0, 1))
 

@@ -1,6 +1,6 @@
 """Registry of aspects: the ten of this project and those added by other packages.
 
-A package adds an aspect by an entry point in the group ``slvmeval.aspects``, whose name is the aspect's
+A package adds an aspect through an entry point in the group ``slvmeval.aspects``, whose name is the aspect's
 name and whose value is ``module:attribute`` of an :class:`~tasks.aspects.base.Aspect`. Listing names
 imports none of these modules.
 """
@@ -40,7 +40,7 @@ def added_aspects() -> dict[str, EntryPoint]:
 
 
 def aspect_names() -> tuple[str, ...]:
-    """Return the names of all aspects, the built-in ones first; nothing is imported."""
+    """Return the names of all aspects, built-in ones first; nothing is imported."""
     return (*BUILT_IN, *added_aspects())
 
 
@@ -81,5 +81,5 @@ def _load(point: EntryPoint) -> Aspect:
 
 
 def aspects() -> tuple[Aspect, ...]:
-    """Return all aspects, the built-in ones first."""
+    """Return all aspects, built-in ones first."""
     return tuple(aspect(name) for name in aspect_names())

@@ -27,7 +27,7 @@ class ShiftParameters(Parameters):
 
 
 class ShiftedPicture(PixelOperation[ShiftParameters]):
-    """Moves the picture to the right or left without resampling; the strip that comes free is mirrored.
+    """Moves the picture to the right or left without resampling; the uncovered strip is filled by mirroring.
 
     A shift of two pixels changes a picture with detail more than softening does, and keeps its sharpness:
     over 60 frames of an animated film the mean difference was 1.4 or more.

@@ -14,7 +14,7 @@ from tasks.media.planes import split_planes
 #: The words "left" and "right" and their compounds, but not "bright", "leftover" or "upright".
 _SIDE = re.compile(r"\b(left|right)(most|wards?)?\b", re.IGNORECASE)
 
-#: Things that usually show writing, which a mirrored picture would give away.
+#: Objects that usually show writing, which would reveal that a picture is mirrored.
 _WRITING = re.compile(
     r"\b(texts?|words?|letters?|lettering|writing|titles?|subtitles?|captions?|logos?|signs?|signage|labels?"
     r"|posters?|banners?|billboards?|newspapers?|magazines?|books?|numbers?|credits|watermarks?|screens?"
@@ -33,7 +33,7 @@ def names_a_side(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
 
 
 def may_be_mirrored(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption names neither a side nor a thing with writing on it."""
+    """Return whether the caption names neither a side nor an object with writing on it."""
     return not names_a_side(analysis, clip) and not any(map(_WRITING.search, _things(analysis)))
 
 
@@ -70,7 +70,7 @@ class HorizontalFlip(PixelOperation[FlipParameters]):
         return changed
 
 
-#: The caption's needs of a mirrored clip.
+#: What a mirrored clip needs from its caption.
 NO_SIDE = "a caption that names neither left or right nor a thing with writing"
 
 #: Control of aspects that concern how a picture looks: all its statistics stay the same to the bit.

@@ -1,6 +1,6 @@
-"""GPU time of operations, seconds per frame: measured on this site, else from a table.
+"""GPU time of operations, in seconds per frame: measured on this site, else from a table.
 
-``slvmeval doctor --gpu`` writes what it measured into the folder `FOLDER` of the store, one file a check.
+``slvmeval doctor --gpu`` writes its measurements to the folder `FOLDER` of the store, one file per check.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _TIME_FIELDS = ("dtype", "compile", "step_cache", "batch", "detector_batch")
 
 
 def time_fields(parameters: Parameters, models: Iterable[str]) -> dict[str, str | bool | int | float]:
-    """Return the parameters for which a measured speed holds: models, and what else time depends on."""
+    """Return the parameters for which a measured speed holds: models, and whatever else affects the time."""
     values, names = parameters.model_dump(), set(models)
     return {
         field: value
@@ -86,7 +86,7 @@ def time_fields(parameters: Parameters, models: Iterable[str]) -> dict[str, str 
 
 
 def write_speeds(store: Path, name: str, rows: Sequence[Speed]) -> Path:
-    """Write the speeds that one check measured, as a file of their own; return its path.
+    """Write the speeds measured by one check to a separate file; return its path.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def write_speeds(store: Path, name: str, rows: Sequence[Speed]) -> Path:
 
 
 def measured_speeds(store: Path) -> list[Speed]:
-    """Return the speeds measured on this site, the newest first; none if it was never checked.
+    """Return the speeds measured on this site, newest first; none if it was never checked.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class ReinsertParameters(Parameters):
     Parameters
     ----------
     mode
-        ``reinsert`` inserts each clip at a random place of the video. ``shuffle`` only changes the order
+        ``reinsert`` inserts each clip at a random place in the video. ``shuffle`` only changes the order
         within the window (the wording of the paper's Japanese version).
     """
 
@@ -43,7 +43,7 @@ class ReinsertParameters(Parameters):
 def window(clips: int, count: int, rng: np.random.Generator) -> range:
     """Return the indices of `count` consecutive clips out of `clips`.
 
-    Each window of a size is as likely as any other. With the same generator a smaller one is part of a larger
+    All windows of the same size are equally likely. With the same generator a smaller one is part of a larger
     one: one more clip moves the first place by none or by one.
     """
     first = int(rng.random() * (clips - count + 1))
@@ -128,7 +128,7 @@ class ExchangedHalves(FrameMapOperation[HalvesParameters]):
 
 
 def names_one_event(analysis: CaptionAnalysis, clip: ClipSpan) -> bool:
-    """Return whether the caption names one event at most, so that it tells no order within the clip."""
+    """Return whether the caption names at most one event, so that it implies no order within the clip."""
     events = {(one.agent, one.action) for one in (*analysis.dynamic_degree, *analysis.human_action)}
     return clip.frame_count >= 2 and len(events) <= 1
 

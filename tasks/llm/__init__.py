@@ -1,4 +1,4 @@
 """Requests to model servers.
 
-Other rooms use servers, chat, answers, conversation, questions, requests, usage, limits and vision_models.
+Other packages use servers, chat, answers, conversation, questions, requests, usage, limits and vision_models.
 """

@@ -1,4 +1,4 @@
-"""Kept answers of models: each is paid for once, even if several processes request it.
+"""Stored model answers: each is paid for once, even if several processes request it.
 
 Suites' answers are in ``suites/answers/`` of the store, descriptions that judges read in
 ``judgements/captions/``, one line each.
@@ -22,7 +22,7 @@ from storage_schemas.ids import digest_text
 from storage_schemas.json_lines import LinesFolder
 from storage_schemas.model import Frozen
 
-#: How often a process checks whether another one has made the answer that both need, in seconds.
+#: Interval at which a process checks whether another one has made the answer that both need, in seconds.
 _LOOK_EVERY_S = 0.1
 
 
@@ -107,13 +107,13 @@ class AnswerStore:
     def _alone(self, key: str) -> Iterator[None]:
         """Lock a key, so that no other process makes its answer; the lock of a dead process is released.
 
-        A key is a byte of one file; the locks of `storage_schemas.locks` would need a file for each key.
+        A key is a byte of one file; `storage_schemas.locks` would need a file for each key.
         """
         path = self._folder.with_name(f"{self._folder.name}.lock")
         with self._lock, storage_errors(path.parent):
             if self._held is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                # it stays open, because closing it would release all locks of this process
+                # the file stays open, because closing it would release all locks of this process
                 self._held = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         held, digest = self._held, int(digest_text(key)[:15], 16)
         while True:
@@ -171,7 +171,7 @@ _opening = threading.Lock()
 
 
 def open_answers(folder: Path) -> AnswerStore:
-    """Return this process's store of a folder, so that its answers are in memory once."""
+    """Return this process's store of a folder, so that its answers are in memory only once."""
     with _opening:
         store = _open.get(folder)
         if store is None:

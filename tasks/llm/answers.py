@@ -39,7 +39,7 @@ _UNSEEN = re.compile("[\ud800-\udfff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class UnusableAnswer(ValueError):
-    """An answer is invalid; the message is written for the one who answers, a model or a person."""
+    """An answer is invalid; the message addresses the model or person that gave it."""
 
 
 def split_thinking(text: str) -> tuple[str, str]:
@@ -51,7 +51,7 @@ def split_thinking(text: str) -> tuple[str, str]:
         If the reasoning does not end.
     """
     stripped = text.strip()
-    # with chat templates that open the reasoning, the answer has only its end
+    # if the chat template opens the reasoning, the answer contains only its end
     if not stripped.startswith(_THINKING) and (stripped.startswith("{") or _THOUGHT not in stripped):
         return "", stripped
     thoughts, end, rest = stripped.removeprefix(_THINKING).partition(_THOUGHT)
@@ -87,7 +87,7 @@ _CANNOT_ASK: Mapping[type[CannotAsk], Failure] = {
 
 
 class Asked(Protocol):
-    """What answers a request: a server's client, or a model of this process."""
+    """Answers a request: a server's client, or a model in this process."""
 
     def ask(self, request: ChatRequest) -> ChatAnswer:
         """Return the answer to a request."""
@@ -150,7 +150,8 @@ def make_request(
 
 
 def complete(answer: ChatAnswer, form: AnswerForm = "tolerant") -> ChatAnswer:
-    """Return an answer with its reasoning split off; unless strict, one within the reasoning counts, too.
+    """Return an answer with its reasoning split off; unless strict, an answer inside the reasoning counts,
+    too.
 
     Raises
     ------
@@ -199,7 +200,7 @@ def complete(answer: ChatAnswer, form: AnswerForm = "tolerant") -> ChatAnswer:
 
 
 def took_for_reasoning(answer: ChatAnswer) -> str:
-    """Return why an answer with reasoning alone is empty, and what to do."""
+    """Return why an answer that consists only of reasoning is empty, and what to do."""
     return (
         f"but its reasoning_content has {len(answer.reasoning):,} characters: the server's reasoning parser "
         "took the answer, too. Start the server with the --reasoning-parser of this model (vLLM, SGLang), or "
@@ -208,13 +209,13 @@ def took_for_reasoning(answer: ChatAnswer) -> str:
 
 
 def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
-    """Return the cost of an answer; tokens that its server did not count are estimated by the text."""
+    """Return the cost of an answer; tokens that its server did not count are estimated from the text."""
     counted = answer.tokens_in or 0
     came = answer.error is None
     unknown_out = came and answer.tokens_out is None
     return Usage(
         frames=frames,
-        # an attempt that was lost before had the same request
+        # an attempt lost earlier had the same request
         tokens_in=counted * (1 + answer.lost),
         tokens_out=answer.tokens_out or 0,
         seconds=answer.seconds,
@@ -228,7 +229,7 @@ def usage_of(answer: ChatAnswer, frames: int = 0) -> Usage:
     )
 
 
-#: Mean number of characters of a token of English text.
+#: Mean number of characters per token of English text.
 _LETTERS_A_TOKEN = 4.6
 
 
@@ -238,7 +239,8 @@ def text_tokens(text: str) -> int:
 
 
 def discounted(answer: ChatAnswer | Usage) -> dict[str, int]:
-    """Return the counts of an answer's tokens that differ in price or kind, for its details; none if 0."""
+    """Return an answer's token counts that differ in price or kind, for its details; counts of 0 are
+    omitted."""
     counts = {
         "cached": answer.cached_in,
         "written": answer.written_in,
@@ -253,7 +255,7 @@ def understood(answer: ChatAnswer, schema: Mapping[str, Any], form: AnswerForm =
     Raises
     ------
     NotJudged
-        `not_understood` for anything else: prose, several objects, a missing key, a key twice.
+        `not_understood` for anything else: prose, several objects, a missing or duplicate key.
     """
     keys = list(schema["properties"])
     try:
@@ -294,7 +296,7 @@ def objects(required: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_in(value: Any, key: str) -> str:
-    """Return a text of an answer.
+    """Return a text from an answer.
 
     Raises
     ------
@@ -308,7 +310,7 @@ def text_in(value: Any, key: str) -> str:
 
 
 def texts_in(value: Any, key: str) -> list[str]:
-    """Return a list of texts of an answer, without empty ones.
+    """Return a list of texts from an answer, without empty ones.
 
     Raises
     ------

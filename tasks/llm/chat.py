@@ -22,9 +22,9 @@ from tasks.llm.servers import CannotAsk, ChatServer, ServerDown, refused_key
 
 #: First and longest pause between attempts, in seconds.
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
-#: Attempts whose body is not an answer at all, each of which may be paid, before a request is given up.
+#: Attempts without a valid response body (each may be charged) before a request is given up.
 _MAX_UNREADABLE = 3
-#: Asked when a request fails, to learn whether others do.
+#: Sent when a request fails, to learn whether other requests fail, too.
 _HARMLESS = ChatRequest(messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1))
 
 
@@ -34,7 +34,7 @@ OnAnswer = Callable[[int, ChatAnswer], ChatRequest | None]
 
 
 def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAnswer) -> None:
-    """Send all requests to a server, at most ``server.concurrency`` concurrently.
+    """Send all requests to a server, at most ``server.concurrency`` at a time.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def ask_all(server: ChatServer, requests: Iterable[ChatRequest], on_answer: OnAn
 
 @dataclass
 class _Attempts:
-    """The attempts of a request so far, and how many of them may have been paid without an answer."""
+    """The attempts of a request so far, and how many of them may have been charged without an answer."""
 
     tries: int = 0
     lost: int = 0
@@ -134,7 +134,8 @@ class ServerAsking:
                 await asyncio.sleep(pause)
 
     async def _given_up(self, problem: TransientFault, so_far: _Attempts, seconds: float) -> ChatAnswer:
-        """Return the failure of one request; raise ServerDown if the server answers nothing else either."""
+        """Return the failure of one request; raise ServerDown if the server answers no other request
+        either."""
         error = f"{problem} ({so_far.tries} attempts in {seconds:.0f} s)"
         try:
             await self._once(_HARMLESS)
@@ -179,8 +180,8 @@ def _pause(tries: int, retry_after_s: float | None) -> float:
 class ChatClient:
     """Sends single requests to one server, from any thread; connections stay open in between.
 
-    It sets no limit: `n` threads have `n` requests in flight. Connections are closed when the client is
-    garbage-collected.
+    It does not limit concurrency: `n` threads have `n` requests in flight. Connections are closed when the
+    client is garbage-collected.
     """
 
     def __init__(self, server: ChatServer) -> None:
@@ -229,7 +230,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _end(loop: asyncio.AbstractEventLoop, asking: ServerAsking) -> None:
-    """Close the connections of another thread's loop, then stop it, without waiting."""
+    """Close the connections of another thread's loop, then stop the loop, without waiting."""
 
     async def close() -> None:
         try:

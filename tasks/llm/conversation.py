@@ -58,7 +58,8 @@ class Exhibit(Protocol):
     """What a step shows besides its text."""
 
     def fit(self, model: VlmModel, text_tokens: int) -> Shown:
-        """Return as much as fits with a text of `text_tokens` tokens; raise NotJudged if nothing does."""
+        """Return as much as fits alongside a text of `text_tokens` tokens; raise NotJudged if nothing
+        does."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Step:
     check
         Converts the JSON value of an answer; raises NotJudged if it is invalid. None accepts any value.
     exhibit
-        What the model is shown; None for text alone.
+        What the model is shown; None for text only.
     what
         Further values that the answer depends on, JSON-serialisable, such as the repeat.
     temperature, seed
@@ -111,7 +112,7 @@ class Roles:
     servers
         The model servers.
     answers
-        The store of kept answers.
+        The store of answers.
     """
 
     name: str
@@ -215,7 +216,7 @@ class LiveAsker:
     model
         The first model that was shown something; until then, the first that answered.
     calls
-        Number of requests paid for; kept answers are free.
+        Number of requests paid for; stored answers are free.
     """
 
     roles: Roles
@@ -227,7 +228,7 @@ class LiveAsker:
     _usages: list[tuple[str, Usage]] = field(default_factory=list)
 
     def ask(self, step: Step) -> Any:
-        """Return a model's answer, kept or new.
+        """Return a model's answer, stored or new.
 
         Raises
         ------
@@ -324,14 +325,14 @@ class LiveAsker:
 
 @dataclass
 class DryRunAsker:
-    """Sends nothing: uses kept answers, assumes the others, and records these as estimates."""
+    """Sends nothing: uses stored answers, assumes the others, and records those as estimates."""
 
     roles: Roles
     estimates: list[Estimate] = field(default_factory=list)
     _assumed: list[str] = field(default_factory=list)
 
     def ask(self, step: Step) -> Any:
-        """Return the kept answer, or else the assumed one."""
+        """Return the stored answer, or else the assumed one."""
         calls = self.roles.calls_of(step)
         shown, tokens_in = self.roles.fit(step)
         key = calls.key(self.roles.key_of(step, shown), step.system, step.schema)
@@ -345,7 +346,7 @@ class DryRunAsker:
                 tokens_in=tokens_in,
                 tokens_out=model.thinking_tokens + model.text_tokens(str(assumed)),
                 model=model.model,
-                # the key has what is shown; a text may contain assumed words, which all videos share
+                # the key includes what is shown; a text may contain assumed words, which all videos share
                 once=key if shown is not None else self.once(key),
             ),
             key,
@@ -353,7 +354,8 @@ class DryRunAsker:
         return assumed if step.check is None else step.check(assumed)
 
     def once(self, key: str) -> str:
-        """Return the name of a request with text alone; if it depends on assumed answers, it has its own."""
+        """Return the name of a text-only request; one that depends on assumed answers gets a name of its
+        own."""
         return digest_value([key, *self._assumed]) if self._assumed else key
 
     def assume(self, estimate: Estimate, key: str) -> None:
@@ -366,7 +368,7 @@ AnyAsker = TypeVar("AnyAsker", bound=DryRunAsker)
 
 
 def dry_run(asker: AnyAsker, talk: Callable[[AnyAsker], Any]) -> list[Estimate]:
-    """Return estimates of the requests of a conversation that have no kept answer.
+    """Return estimates of the requests of a conversation that have no stored answer.
 
     A step that would fail ends the estimate: the requests before it are still made and paid for.
     """

@@ -42,7 +42,7 @@ class Refused(Exception):
 class Embedded:
     """Embeddings of texts, ``(n, width)`` float64, as the server gave them, and their cost.
 
-    `tokens` are None if the server did not count them.
+    `tokens` is None if the server did not count them.
     """
 
     rows: NDArray[np.float64]
@@ -53,7 +53,7 @@ class Embedded:
 
 
 class EmbeddingsClient:
-    """Requests embeddings of one model from one server.
+    """Requests embeddings from one model on one server.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class _Unavailable(Exception):
 
 
 class _Forbidden(Exception):
-    """The server forbids these texts, or all with this key."""
+    """The server forbids these texts, or every request with this key."""
 
 
 def read_rows(answer: dict[str, Any], count: int) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""A request to a language model and its answer, in the one form that all providers share."""
+"""A request to a language model and its answer, in the form that all providers share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from storage_schemas.judgements import Failure
 from storage_schemas.model import Frozen
 from storage_schemas.secrets import strike_out
 
-#: Longest text and longest reasoning of an answer that are kept, in characters; what is longer is cut. The
+#: Maximum length of an answer's stored text and reasoning, in characters; the rest is cut. The
 #: reasoning of the longest answers that judges ask for (32,768 tokens) has about 150,000.
 MAX_TEXT, MAX_REASONING = 64 << 10, 256 << 10
-#: Longest body of a response, in bytes; what is longer is not read.
+#: Maximum size of a response body, in bytes; the rest is not read.
 MAX_BODY_BYTES = 4 << 20
-#: The finish reason of an answer that is longer.
+#: The finish reason of an answer that exceeds it.
 TOO_LARGE = "too_large"
 
 
@@ -36,7 +36,7 @@ class VideoInput(Frozen):
     fps
         Frames per second of their frames.
     most_pixels
-        Maximum pixels of a video's frames together, above which the server reduces them; None for the
+        Maximum total pixels of a video's frames, above which the server reduces them; None for the
         server's own.
     """
 
@@ -54,8 +54,8 @@ class ChatRequest(Frozen):
         A part ``video_url`` is a ``data:`` address: an MP4, or for vLLM ``video/jpeg``, whose data are the
         frames as JPEG, each in base64, with commas between them.
     shared_ends
-        Numbers of parts of the user's message after which other requests continue differently: what is before
-        may be kept in a provider's cache.
+        Numbers of parts of the user's message after which other requests differ: the parts before may be kept
+        in a provider's cache.
     answer_schema
         JSON Schema of the answer, or None for free text.
     sampling
@@ -63,7 +63,7 @@ class ChatRequest(Frozen):
     video
         How its videos are read; None for a request without a video.
     top_logprobs
-        Number of tokens whose log probabilities are returned at each place; None for none.
+        Number of tokens whose log probabilities are returned at each position; None for none.
     extra_body
         Fields that only some servers support, such as vLLM's ``top_k``.
     """
@@ -89,7 +89,7 @@ class ChatAnswer(Frozen):
     finish_reason
         ``stop``, ``length``, :data:`TOO_LARGE`, or another word of the provider.
     model
-        The model that answered, and the one that was asked if that is another.
+        The model that answered, and the requested one if they differ.
     others
         Further texts that came with the id of this request in a batch, and differ from `text`.
     tokens_in, tokens_out
@@ -103,14 +103,14 @@ class ChatAnswer(Frozen):
     tries
         Number of calls.
     lost
-        Number of calls that were given up while the server may have worked on them, so that they may be paid.
+        Number of calls given up while the server may have been working on them, so they may be charged.
     error, failure
         Why there is no answer: a message, and its kind.
     found
         Where the answer was, if it was not the response's text.
     logprobs
-        Each token, its reasoning included, with the log probabilities of those that it could have been; only
-        if they were asked for. They are not stored.
+        Each token, including those of the reasoning, with the log probabilities of its alternatives; only if
+        requested. They are not stored.
     """
 
     text: str = ""
@@ -134,7 +134,7 @@ class ChatAnswer(Frozen):
 
 
 def kept(answer: ChatAnswer) -> ChatAnswer:
-    """Return an answer without secrets, no longer than what is kept of one, with no part above its whole."""
+    """Return an answer without secrets, cut to the maximum length, with no partial count above its total."""
     reasoning, text = strike_out(answer.reasoning), strike_out(answer.text)
     cached = min(answer.cached_in, answer.tokens_in or 0)
     changes: dict[str, Any] = {

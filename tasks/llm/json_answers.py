@@ -1,7 +1,8 @@
-"""The JSON object in an answer, from servers that do not keep to the requested form.
+"""The JSON object in an answer, from servers that do not follow the requested format.
 
-An answer that holds exactly one object is understood: in a code fence, behind a byte order mark, with other
-keys or with words around it. Several objects, one that is cut off, a key twice: nothing is guessed.
+An answer with exactly one object is understood, even in a code fence, after a byte order mark, with extra
+keys or surrounded by words. Several objects, a truncated object and a duplicate key are errors: nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-#: Whether an answer of another form than requested is understood.
+#: Whether an answer in a form other than the requested one is accepted.
 AnswerForm = Literal["tolerant", "strict"]
 
-# what could begin an object; braces in prose rarely stand before a quotation mark
+# what could begin an object; braces in prose rarely precede a quotation mark
 _OPENS = re.compile(r'\{\s*["}]')
 _FENCE = re.compile(r"```[A-Za-z]*")
 _BOM = "\ufeff"
 
 
 class Understood(NamedTuple):
-    """The JSON value of an answer, how it was found if it was not the whole text, and what came after it."""
+    """The JSON value of an answer, how it was found if it was not the whole text, and what followed it."""
 
     value: Any
     found: str = ""
@@ -45,7 +46,7 @@ def value_in(text: str, schema: Mapping[str, Any], form: AnswerForm = "tolerant"
     Parameters
     ----------
     schema
-        JSON Schema that was requested; other keys are left out, and words of an `enum` may have other case.
+        JSON Schema that was requested; other keys are dropped, and words of an `enum` may differ in case.
     form
         ``strict`` for the exact value, which must be the whole text.
 
@@ -78,7 +79,7 @@ def value_in(text: str, schema: Mapping[str, Any], form: AnswerForm = "tolerant"
 
 
 def _only_value(text: str) -> tuple[Any, str, str]:
-    """Return the value that a text is, or else the only object in it, and the text before and after it."""
+    """Return the value of a text, or else the only object in it, and the text before and after it."""
     try:
         return json.loads(text, object_pairs_hook=once), "", ""
     except json.JSONDecodeError:
@@ -102,7 +103,7 @@ def _how(around: str) -> str:
 
 
 def _in_case(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return the word of an `enum` that a text is in other letter case; other values as they are."""
+    """Return the word of an `enum` that a text matches regardless of case; other values unchanged."""
     words = schema.get("enum")
     if not isinstance(value, str) or not words or value in words:
         return value
@@ -111,7 +112,7 @@ def _in_case(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def unwrapped(text: str) -> str:
-    """Return a text without a byte order mark and a code fence around it.
+    """Return a text without a byte order mark and a surrounding code fence.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class Spending:
     """Counts the requests of a run by evaluator, and keeps them within the limits.
 
     The estimated cost of a request is reserved before it is made; its actual cost is counted afterwards. So a
-    limit is exceeded only as far as estimates were too low.
+    limit is exceeded only by as much as estimates were too low.
 
     Parameters
     ----------
@@ -194,7 +194,8 @@ def _counts(state: dict[str, Any], name: str) -> dict[str, Any]:
 def _count_estimate(
     counts: dict[str, Any], row: Counted, estimated: EstimatedTokens, usd: float, tokens: int
 ) -> None:
-    """Count an answer that its server did not: by the greater of what was reserved and its own estimate."""
+    """Count an answer whose tokens the server did not count: by the larger of its reservation and its own
+    estimate."""
     counted = row.tokens_in + row.tokens_out
     counts["tokens"] += max(tokens, estimated.tokens_in + estimated.tokens_out) - counted
     counts["usd"] += max(usd, estimated.usd or 0.0)
@@ -246,12 +247,12 @@ class RateLimit:
         return any(self._rates.values())
 
     def wait(self, tokens: int, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until a request of about `tokens` tokens may be made; return False if waiting was stopped.
+        """Wait until a request of about `tokens` tokens may be made; return False if the wait was stopped.
 
         Parameters
         ----------
         stopped
-            Called from time to time; True ends the wait.
+            Called periodically; True ends the wait.
         """
         while self.limited:
             if stopped():
@@ -272,7 +273,7 @@ class RateLimit:
                 self._take(bucket, 0, taken - expected)
 
     def _flow_in(self, bucket: dict[str, Any]) -> float:
-        """Fill the bucket up to now; return how long a request must wait, in seconds."""
+        """Refill the bucket up to now; return how long a request must wait, in seconds."""
         now = self._clock()
         # clocks of two machines may differ; time must not run backwards here
         passed = max(0.0, now - bucket.get("at", now))

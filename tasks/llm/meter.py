@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 #: Number of consecutive transient failures that stop the requests of a name.
 MAX_IN_A_ROW = 20
-#: Number of rejections for one reason, without one answer, that stop the requests of a name.
+#: Number of rejections for the same reason, without any answer, that stop the requests of a name.
 MAX_EQUAL_REJECTIONS = 10
-#: What differs between messages for one reason: ids and sizes.
+#: What differs between messages with the same reason: ids and sizes.
 _NUMBER = re.compile(r"\b[0-9a-f-]{8,}\b|\d+")
-#: How often a process checks whether another one stopped the requests, in seconds.
+#: Interval at which a process checks whether another one stopped the requests, in seconds.
 _LOOK_EVERY_S = 1.0
 _NO_PRICE = "the limit in dollars cannot be enforced: {} has no price; add it with --set prices=…"
 
@@ -63,7 +63,7 @@ class Meter:
     Parameters
     ----------
     name
-        Name that the run counts under: an evaluator's label, a dimension, ``prompts``.
+        Name under which the run counts: an evaluator's label, a dimension, or ``prompts``.
     spending
         The run's counts, which its processes share.
     prices
@@ -198,7 +198,8 @@ class Meter:
             )
 
     def _equal_rejections(self, rows: Sequence[CountedRow]) -> str:
-        """Return why to stop if nothing but equal rejections came: the cause is then not a request."""
+        """Return why to stop if all requests were rejected for the same reason: no single request is then the
+        cause."""
         for row in rows:
             if row.failure is not Failure.REFUSED:
                 self._answered = self._answered or row.failure is None
@@ -214,12 +215,12 @@ class Meter:
         return ""
 
     def _forget_once(self, held: Reservation) -> None:
-        """Let the next request reserve shared work again that may not have been done."""
+        """Let the next request reserve shared work again, since it may not have been done."""
         with self._lock:
             self._once -= held.once
 
 
 def _tokens_of(row: CountedRow) -> int:
-    """Return the tokens of a row; by estimate where its server did not count them."""
+    """Return the tokens of a row, estimated where its server did not count them."""
     one = row.estimated or row
     return one.tokens_in + one.tokens_out

@@ -1,4 +1,4 @@
-"""Names of models: that of the model that was asked, and that of the one that answered."""
+"""Names of models: the requested one, and the one that answered."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import cache
 
 log = logging.getLogger(__name__)
 
-#: What servers add to the name that was asked: a date or build, and that it may still change.
+#: What servers append to the requested name: a date, a build, or a mark that it may still change.
 _SNAPSHOT = re.compile(r"([-@:](\d[\d-]*|preview|exp|latest))*")
 _ASKED = re.compile(r"(?P<answered>.*) \(asked: (?P<asked>.*)\)")
 
 
 def answered_by(asked: str, answered: str) -> str:
-    """Return the name of the model that answered, with the one that was asked if that is another.
+    """Return the name of the model that answered, with the requested one if they differ.
 
-    The other one is warned of once in a process.
+    A difference is logged once per process.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def answered_by(asked: str, answered: str) -> str:
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Return whether two names can be of one model: equal but for its owner's name and a date."""
+    """Return whether two names can belong to one model: equal except for its owner's name and a date."""
     ours, theirs = (name.rpartition("/")[2].lower() for name in (asked, answered))
     ours = ours.removesuffix("-latest")
     return theirs.startswith(ours) and _SNAPSHOT.fullmatch(theirs, len(ours)) is not None

@@ -8,7 +8,8 @@ from typing import Any
 
 from tasks.llm.exchange import ChatAnswer
 
-#: Log probabilities that are asked for at each token: both words are among them unless one is very unlikely.
+#: Number of log probabilities requested for each token: both words are among them unless one is very
+#: unlikely.
 TOP_LOGPROBS = 10
 _BEFORE = " \t\r\n\"'`:{*"
 
@@ -19,13 +20,13 @@ def first_share(
     """Return the probability of the first of two words over that of both, at the token that decides.
 
     That is the token with which the value of `key` begins in the answer's JSON object, or with which an
-    answer without JSON begins. Each token that it could have been counts for the word that it begins or is; a
-    word that is not among them counts 0.
+    answer without JSON begins. Each alternative token counts for the word that it begins or equals; a word
+    without any counts 0.
 
     Returns
     -------
     float or None
-        None if the server gave no log probabilities, or none of a word.
+        None if the server gave no log probabilities, or none for either word.
     """
     text = "".join(token for token, _ in answer.logprobs)
     ends = [match.end() for match in re.finditer(rf'"{re.escape(key)}"\s*:\s*"\s*', text)]
@@ -34,7 +35,7 @@ def first_share(
     end = 0
     for token, chances in answer.logprobs:
         begin, end = end, end + len(token)
-        # the last one: a model may quote the form in its reasoning
+        # the last match: a model may quote the format in its reasoning
         if ends and begin <= ends[-1] < end:
             return _share(chances, token[: ends[-1] - begin], words)
     return None

@@ -1,7 +1,7 @@
-"""The wording of prompts, taken out of the user's own copy of a paper's text.
+"""The wording of prompts, extracted from the user's own copy of a paper's text.
 
-``printed.toml`` has the marks by which each is found: names of sections and of placeholders. A text is known
-by its checksum, so that a report can say whether the words that were sent are those that were printed.
+``printed.toml`` has the marks that locate each: names of sections and of placeholders. A text is identified
+by its checksum, so that a report can state whether the words sent are the printed ones.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from storage_schemas.model import Frozen
 from storage_schemas.regular_files import read_regular_text, why_unread
 from tasks.llm.prompt_files import STEPS, own_prompts, prompt_catalogue, prompts_digest
 
-#: What a label of prompts begins with if they are a paper's own words.
+#: Prefix of the label of prompts that are a paper's own words.
 AS_PRINTED = "as printed"
 
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.MULTILINE)
-#: A line that the page's width broke continues after an arrow.
+#: A line broken by the page width continues after an arrow.
 _CONTINUED = re.compile(r"[ \t]*\n[ \t]*[→↳↪][ \t]*")
 _UNSURE = re.compile(r"[\s\"'`´‘’“”]+")
 

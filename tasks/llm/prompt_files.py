@@ -1,4 +1,4 @@
-"""Prompts as text files: the built-in ones, listed in ``prompts.toml``, and a user's that replace them."""
+"""Prompts as text files: the built-in ones, listed in ``prompts.toml``, and a user's replacements."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from storage_schemas.regular_files import read_regular_text, why_unread
 
 _SUFFIX = ".txt"
 _EMPTY = "it is empty: write the instructions for the model, or remove the file"
-#: Share of equal letters from which a name counts as a misspelt one; the key begins with the area.
+#: Minimum share of equal letters at which a name counts as misspelt; the key begins with the area.
 _NEAR_MISS = 0.9
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 #: The area whose files are named after aspects; packages may add aspects.
 DESCRIPTIONS = "descriptions"
-#: The area of whole texts of Video-Bench's steps, ``DIMENSION_STEP``, which stand in place of templates.
+#: The area of whole texts for Video-Bench's steps, ``DIMENSION_STEP``, which replace templates.
 STEPS = "video-bench-steps"
 _STEPS = ("describe", "first_assistant", "second_assistant", "answer", "score")
 
@@ -69,7 +69,7 @@ class PromptFile(Frozen):
         return resources.files(self.package).joinpath(self.folder, self.name + _SUFFIX)
 
     def mistakes(self, text: str) -> list[str]:
-        """Return what keeps a text from replacing the built-in one, one line each."""
+        """Return the reasons why a text cannot replace the built-in one, one line each."""
         if not text.strip():
             return [_EMPTY]
         return [
@@ -131,7 +131,7 @@ def own_description(aspect: str, own: str | Path | None) -> str | None:
 
 
 def own_text(key: str, own: str | Path | None) -> str | None:
-    """Return a text of the user's that need not replace a built-in one; None if there is none.
+    """Return a text from the user that need not replace a built-in one; None if there is none.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def check_prompts(own: str | Path) -> list[str]:
         except UserInputError as problem:
             mistakes.append(str(problem).replace(str(path), str(inner)))
             continue
-        # a whole text has no placeholders, and neither has a description
+        # whole texts and descriptions have no placeholders
         prompt = catalogue.get(key) or catalogue[f"{DESCRIPTIONS}/color"]
         mistakes += [f"{inner}: {mistake}" for mistake in prompt.mistakes(text)]
     return mistakes
@@ -228,9 +228,9 @@ def prompts_digest(own: str | Path | None, areas: Collection[str]) -> str:
 
 
 def filled(template: str, **values: str) -> str:
-    """Return a template with its placeholders replaced, once: what is put in is not looked at again.
+    """Return a template with its placeholders replaced once: inserted text is not scanned again.
 
-    Other braces are left unchanged, so that a template may hold JSON.
+    Other braces are left unchanged, so that a template may contain JSON.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ask one server many questions concurrently, and each again until its answer is valid.
+"""Ask one server many questions concurrently, repeating each until its answer is valid.
 
 An invalid answer is never repaired: the question makes the next request, with another seed or the reason why
 the last answer was rejected.

@@ -40,7 +40,7 @@ class AnswerNotStored(SetAside):
 
 @dataclass(frozen=True)
 class CheckWithText:
-    """A check for answers that may have another form than JSON, too.
+    """A check for answers that may also have a form other than JSON.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Calls:
     model, client
         The model, and the client of its server.
     answers
-        The store of kept answers.
+        The store of answers.
     """
 
     model: VlmModel
@@ -165,7 +165,7 @@ class Calls:
     def read(
         self, text: str, schema: Mapping[str, Any], check: Check | None, paid: ChatAnswer | None = None
     ) -> tuple[Any, str]:
-        """Return the JSON value of a kept answer, and how it was found; see :func:`read`."""
+        """Return the JSON value of a stored answer, and how it was found; see :func:`read`."""
         return read(text, paid, check, schema, self.model.answers)
 
     def keep(
@@ -176,7 +176,7 @@ class Calls:
         check: Check | None,
         notes: Mapping[str, Any],
     ) -> None:
-        """Store an answer that came some other way than by :meth:`ask`, such as in a batch.
+        """Store an answer that did not come from :meth:`ask`, such as one from a batch.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class Calls:
 
 
 def usage_of_kept(answer: StoredAnswer) -> ModelUsage:
-    """Return what a kept answer took; what was not counted, by estimate."""
+    """Return the cost of a stored answer; what was not counted is estimated."""
     guess = usage_of(ChatAnswer(text=answer.text))
     return ModelUsage(
         answer.model,

@@ -45,7 +45,7 @@ class CannotAsk(PrerequisiteError):
     Attributes
     ----------
     lost
-        Number of attempts before that may have been paid.
+        Number of earlier attempts that may have been charged.
     """
 
     lost = 0
@@ -90,7 +90,7 @@ class ChatServer(Frozen):
 
     @property
     def correction(self) -> str:
-        """What to do about a wrong address, which follows from where it was found."""
+        """What to do about a wrong address, depending on where it was found."""
         if is_address(self.name):
             return "correct the address in the command or in its settings file"
         if self.announced is not None:
@@ -143,7 +143,7 @@ PROVIDERS: Mapping[str, ChatServer] = {
 
 @dataclass(frozen=True)
 class Servers:
-    """Finds servers by name: in the profile, else among those announced in the store; or by an address.
+    """Finds servers by name (in the profile, else among those announced in the store) or by address.
 
     ``openai``, ``anthropic`` and ``google`` are the providers' own servers if neither defines them.
     """
@@ -221,7 +221,7 @@ def toml_key(name: str) -> str:
 
 
 def profile_lines(name: str, port: int = 8000) -> str:
-    """Return the lines that name a server, valid at the end of any profile that does not name it yet."""
+    """Return the lines that define a server, valid at the end of any profile that does not define it yet."""
     return f'[{entry_of(name)}]\nurl = "http://HOST:{port}/v1"'
 
 
@@ -262,7 +262,7 @@ class HttpStatus(OSError):
 
 
 def json_client(server: ChatServer) -> httpx2.Client:
-    """Return a client for :func:`ask_json`; a proxy of the environment does not lead to near servers."""
+    """Return a client for :func:`ask_json`; the environment's proxy is not used for nearby servers."""
     # the client is never closed
     return httpx2.Client(**client_options(server), limits=httpx2.Limits(max_keepalive_connections=0))
 
@@ -270,9 +270,9 @@ def json_client(server: ChatServer) -> httpx2.Client:
 def client_options(server: ChatServer) -> dict[str, Any]:
     """Return the options of every HTTP client for a server."""
     return {
-        # the environment's proxy does not lead to servers of the local network
+        # the environment's proxy may not reach servers on the local network
         "trust_env": not is_near(server.url),
-        # a key in a header of the provider's own would go along to another host
+        # a key in a provider-specific header would be passed on to another host
         "follow_redirects": False,
         "verify": _tls(),
     }
@@ -280,7 +280,7 @@ def client_options(server: ChatServer) -> dict[str, Any]:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Return the trust in certificates that all clients share: to read the authorities takes 16 ms."""
+    """Return the TLS context that all clients share: reading the certificate authorities takes 16 ms."""
     return httpx2.create_ssl_context()
 
 
@@ -345,7 +345,7 @@ _LISTS: Mapping[ProviderName, tuple[str, str, str]] = {
 }
 
 
-#: The version of the interface that the pinned library asks for, too.
+#: The version of the interface; the pinned library requests the same one.
 _ANTHROPIC_VERSION = "2026-10-21"
 
 
@@ -420,7 +420,7 @@ def check_server(server: ChatServer) -> None:
         raise no_such_model(server, models)
 
 
-#: Statuses of a server that has no list of its models.
+#: Statuses from servers without a list of models.
 WITHOUT_LIST = frozenset({404, 405, 501})
 
 
@@ -460,7 +460,7 @@ def need_library(provider: ProviderName) -> None:
 
 
 def told_by(text: str) -> str:
-    """Return the message in the body of an error, for the end of ours: in brackets, or nothing."""
+    """Return the message in an error's body, to append to ours in brackets; or nothing."""
     try:
         error = json.loads(text)["error"]
         text = str(error["message"] if isinstance(error, dict) else error)

@@ -16,7 +16,7 @@ _in_process = threading.Lock()
 
 
 class SharedState:
-    """A JSON object in a file, which one process at a time modifies.
+    """A JSON object in a file, modified by one process at a time.
 
     A process that dies releases its lock and leaves the file intact.
 
@@ -37,9 +37,9 @@ class SharedState:
         Raises
         ------
         SetAside
-            If there is no space for it, or its folder cannot be written.
+            If there is no space left, or its folder is not writable.
         """
-        # threads of a process queue here, instead of trying again and again
+        # threads of a process queue here instead of retrying repeatedly
         with _in_process:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with alone(self._lock_path):

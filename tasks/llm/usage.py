@@ -83,7 +83,7 @@ class Usage:
 
     @property
     def paid(self) -> bool:
-        """Whether there was an answer, which may be paid."""
+        """Whether there was an answer, which may be charged."""
         return bool(self.tokens_in or self.tokens_out or self.uncounted)
 
     def expecting(self, tokens_in: int) -> Usage:
@@ -123,7 +123,7 @@ _BY_MODEL = (
 
 
 def total_usage(usages: Sequence[Usage]) -> Usage:
-    """Return what several requests took together; attempts are those of the request with the most."""
+    """Return the total usage of several requests; attempts are those of the request with the most."""
     counts: dict[str, Any] = {name: sum(getattr(usage, name) for usage in usages) for name in _BY_MODEL}
     return Usage(
         **counts,
@@ -232,7 +232,7 @@ class Price(Frozen):
 _PACKAGE, _PACKAGE_SOURCE = "genai-prices", "https://github.com/pydantic/genai-prices"
 
 
-#: What OpenAI, Anthropic and Google ask for a request in a batch, as a share of its price.
+#: The share of the normal price that OpenAI, Anthropic and Google charge for a request in a batch.
 BATCH_SHARE = 0.5
 
 
@@ -279,7 +279,7 @@ class Prices(Frozen):
         cached_in = min(cached_in, tokens_in)
         written_in = min(written_in, tokens_in - cached_in)
         counts = (tokens_in, tokens_out, cached_in, written_in)
-        # the model that was asked has the price if the one that answered has none
+        # the requested model's price applies if the one that answered has none
         names = names_of(model)
         costs = [price.cost(*counts) for name in names if (price := self._own(name)) is not None]
         if not costs and self.package:
@@ -288,7 +288,7 @@ class Prices(Frozen):
         return costs[0] * self.share if costs else None
 
     def _own(self, model: str) -> Price | None:
-        """Return the list's price of a model, to whose name a server may have added a date."""
+        """Return the listed price of a model; a server may have appended a date to its name."""
         if model in self.models:
             return self.models[model]
         return next((one for name, one in self.models.items() if is_same_model(name, model)), None)
@@ -305,7 +305,7 @@ class Prices(Frozen):
 def _package_cost(
     model: str, tokens_in: int, tokens_out: int, cached_in: int, written_in: int
 ) -> float | None:
-    """Return the price of tokens by the package, which go with its version; None if unknown."""
+    """Return the package's price of tokens, which depends on its version; None if unknown."""
     from genai_prices import Usage as Priced
     from genai_prices import calc_price
 
@@ -447,7 +447,7 @@ class MeasuredTokens:
         return round(expected * self._ratio_in)
 
     def cached_in(self, expected: float) -> int:
-        """Return the estimated tokens that the cache has of those that it could, by the measured share."""
+        """Return the estimated tokens read from the cache, from the possible ones and the measured share."""
         return round(expected * self._ratio_in * self._share_cached)
 
     @cached_property
@@ -490,7 +490,7 @@ def of_judgements(rows: Iterable[Judgement]) -> MeasuredTokens:
     counts = []
     for row in rows:
         tokens = json.loads(row.details).get("tokens", {})
-        # a server may have counted nothing
+        # the server may not have counted any tokens
         if tokens and tokens["out"]:
             read = (tokens.get("cached", 0), tokens.get("expected_cached", 0))
             counts.append(TokenCounts(row.aspect, tokens["out"], tokens["in"], tokens["expected_in"], *read))

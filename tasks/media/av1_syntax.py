@@ -2,7 +2,7 @@
 
 Between frames AV1 keeps everything in eight reference slots: pixels, motion vectors, probabilities, the map
 of the segmentation, the loop filter's deltas, film grain. A frame is decoded from the slots that its header
-names, and a shown key frame refreshes all of them. So a frame can be omitted, also from a packet with
+names, and a shown key frame refreshes all of them. So a frame can be omitted, even from a packet with
 several, if no wanted frame depends on it, directly or indirectly.
 """
 
@@ -104,8 +104,8 @@ def parse_sequence(payload: bytes) -> Sequence:
 class Av1Frame:
     """The required fields of a frame's header.
 
-    ``refreshed`` has a bit for each slot that takes the frame; ``slots`` are those that it is decoded from;
-    ``again`` is the slot of a frame that is only shown, else None; ``showable`` says whether the frame may be
+    ``refreshed`` has a bit for each slot that stores the frame; ``slots`` are those that it is decoded from;
+    ``again`` is the slot of a frame that is only shown, or None; ``showable`` says whether the frame may be
     shown from a slot later.
     """
 
@@ -146,7 +146,7 @@ def parse_frame(head: bytes, sequence: Sequence) -> Av1Frame:
     refreshed = _ALL_SLOTS if resets else bits.u(8)
     slots: tuple[int, ...] = ()
     if kind in (_INTER, _SWITCH):
-        # these frames' headers say what they expect in the slots, or leave the choice to what is in them
+        # these frames' headers state what they expect in the slots, or let the slots' contents decide
         if sequence.order_hint_bits and (error_resilient or bits.u(1)):
             slots = tuple(range(_SLOTS))
         else:
@@ -160,7 +160,7 @@ def units(data: memoryview) -> list[tuple[int, memoryview, int]]:
     Raises
     ------
     NotProvable, InvalidBitstream
-        The packet is not a sequence of units that name their size and belong to no layer.
+        The packet is not a sequence of units that state their size and belong to no layer.
     """
     found: list[tuple[int, memoryview, int]] = []
     position, end = 0, len(data)
@@ -209,7 +209,7 @@ def with_frames(data: memoryview, frames: int) -> bytes:
 
 
 class Av1Reader:
-    """Reads pictures of AV1, each the one frame of its packet that is shown.
+    """Reads pictures of AV1, each the only shown frame of its packet.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class Av1Reader:
         self._header = b""
         self._sequence: Sequence | None = None
         self._showable = 0  # a bit for each slot
-        self._slots = [0] * _SLOTS  # number of the frame in each, from the key frame on
+        self._slots = [0] * _SLOTS  # number of the frame in each slot, counted from the key frame
         self._count = self._frames = 0  # pictures and frames since the key frame
 
     def read(self, data: memoryview) -> CodedPicture:
@@ -266,7 +266,7 @@ class Av1Reader:
             raise InvalidBitstream("a frame is shown that must not be shown again")
         if frame.key:
             self._frames = 0
-        # without a slot the decoder still needs the sequence header, which comes with the key frame
+        # even without a slot the decoder needs the sequence header, which comes with the key frame
         needs = () if frame.key else tuple({self._slots[slot] for slot in frame.slots} or {0})
         for slot in range(_SLOTS):
             if frame.refreshed >> slot & 1:

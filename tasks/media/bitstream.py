@@ -1,4 +1,4 @@
-"""What the syntaxes of all codecs share: bits, and a picture's information in the headers of its packet."""
+"""Shared by the syntaxes of all codecs: bits, and a picture's information in the headers of its packet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class InvalidBitstream(Exception):
 
 
 class NotProvable(Exception):
-    """A condition of the proof does not hold; the message says which."""
+    """A condition of the proof does not hold; the message names it."""
 
 
 class Bits:
@@ -88,11 +88,11 @@ class CodedPicture:
     Attributes
     ----------
     entry
-        Whether nothing from it on depends on a packet before it, in the file or on the screen.
+        Whether neither it nor any later packet depends on an earlier one, in decode or display order.
     key
-        Whether containers mark it as a key frame; every entry is one.
+        Whether containers mark it as a key frame; every entry is a key frame.
     order
-        Its place among the pictures from the entry on, as they are shown.
+        Its position in display order, counted from the entry.
     needs
         For each coded frame of the packet, the frames without which it is decoded otherwise, by their number
         from the entry on. The last frame is the one that is shown, those before it are hidden.
@@ -110,9 +110,9 @@ class PictureReader(Protocol):
     Attributes
     ----------
     reorder
-        How many pictures the decoder holds back to put them into the order in which they are shown.
+        How many pictures the decoder holds back to reorder them for display.
     leading
-        Whether pictures may be shown before a key frame that they follow, if that is not an entry.
+        Whether pictures that follow a key frame may be shown before it, if it is not an entry.
     """
 
     reorder: int

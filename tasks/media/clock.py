@@ -1,4 +1,4 @@
-"""Times of packets and images, as the ffmpeg command corrects them, and where the pictures of a video end."""
+"""Times of packets and images, corrected as the ffmpeg command does, and where a video's pictures end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEP_BACK_S = Fraction(1, 10)
 
 
 class BestEffort:
-    """Time of a decoded image: its presentation time, unless those are wrong more often than decode times."""
+    """Time of a decoded image: its presentation time, unless presentation times are wrong more often."""
 
     def __init__(self) -> None:
         self._faulty_pts = self._faulty_dts = 0
@@ -44,7 +44,7 @@ class BestEffort:
 
 @dataclass(slots=True)
 class Stamps:
-    """Time stamps and duration of a packet, which can be corrected without it."""
+    """Time stamps and duration of a packet, which can be corrected without the packet."""
 
     pts: int | None
     dts: int | None
@@ -101,7 +101,7 @@ def length_of(video: OpenVideo, stated: int | None) -> int:
 
 
 class PicturesEnd:
-    """Finds where the pictures of a video end: the length that counts, whatever its header says.
+    """Finds where the pictures of a video end: its actual length, whatever its header states.
 
     A container's duration may be that of the sound, the end of a clock that does not begin at 0, or the
     difference of the first and the last time stamp of a clock that starts again.
@@ -114,7 +114,7 @@ class PicturesEnd:
         self._last = -(2**63)
 
     def add(self, packet: Packet[VideoStream]) -> None:
-        """Take note of the next packet."""
+        """Record the next packet."""
         if packet.is_corrupt or packet.is_discard:
             return
         stamps = Stamps(packet.pts, packet.dts, packet.duration)
@@ -130,6 +130,6 @@ class PicturesEnd:
     def seconds(self) -> float:
         """End of the last picture so far, in seconds.
 
-        The packets of a raw stream have no presentation times: they follow one another.
+        The packets of a raw stream have no presentation times: they are consecutive.
         """
         return float((self._end or self._lengths) * self._video.time_base)

@@ -49,7 +49,7 @@ _OTHER_WORDS: dict[str, str] = {
     "orange": "amber tangerine apricot",
     "gray": "grey silver silvery ash ashen charcoal gunmetal pewter graphite",
 }
-#: Words that name a colour in a colour field but a thing elsewhere.
+#: Words that name a colour in a colour field but an object elsewhere.
 _THINGS_AS_COLOURS: dict[str, str] = {
     "black": "coal jet ink inky raven",
     "white": "milk milky pearl pearly chalk eggshell snow",
@@ -70,7 +70,7 @@ def _by_word(words: Mapping[str, str]) -> dict[str, str]:
 
 
 #: Synonyms of the palette's colours. Colours between two of them (teal, turquoise, copper, peach, coral)
-#: are omitted, so that a thing of such a colour is assigned to neither.
+#: are omitted, so that an object of such a colour is assigned to neither.
 SYNONYMS: Mapping[str, str] = _by_word(_OTHER_WORDS)
 _FIELD_WORDS: Mapping[str, str] = {**SYNONYMS, **_by_word(_THINGS_AS_COLOURS)}
 _ISH = re.compile(r"(?<=[a-z])d?ish$")
@@ -109,7 +109,7 @@ def named_colours(words: str) -> frozenset[str]:
 def field_colours(words: str) -> frozenset[str]:
     """Return the palette colours named by the text of a colour field: {"red"} for "wine".
 
-    "Sky blue" is blue and "wine red" is red: a thing counts only without a colour word next to it.
+    "Sky blue" is blue and "wine red" is red: an object's name counts only without a colour word next to it.
     """
     return _colours_in(words, SYNONYMS) or _colours_in(words, _FIELD_WORDS)
 
@@ -154,8 +154,8 @@ def pixels_named(lab: Lab, name: str) -> NDArray[np.bool_]:
 def recolour(lab: Lab, mask: NDArray[np.bool_], name: str) -> Lab:
     """Return the picture with the pixels under `mask` moved to a palette colour, preserving their shading.
 
-    The mean lightness moves most of the way to that of the colour; each pixel keeps four fifths of its
-    distance from the mean, and darker pixels get less chroma.
+    The mean lightness moves most of the way to the colour's; each pixel keeps four fifths of its distance
+    from the mean, and darker pixels get less chroma.
     """
     out = lab.copy()
     focus_light, focus_a, focus_b = _COLOURS[name].focus

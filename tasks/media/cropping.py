@@ -1,4 +1,4 @@
-"""The part of each picture that a container says is to be shown.
+"""The part of each picture that the container specifies for display.
 
 FFmpeg's libraries read this, but PyAV does not pass it on.
 """
@@ -14,11 +14,11 @@ from typing import BinaryIO
 
 from av.video.frame import VideoFrame
 
-# Matroska's elements: the segment, its tracks, and what each says
+# Matroska's elements: the segment, its tracks, and their fields
 _SEGMENT, _TRACKS, _TRACK, _TRACK_TYPE, _VIDEO = 0x18538067, 0x1654AE6B, 0xAE, 0x83, 0xE0
 _PIXEL_CROP = {0x54CC: "left", 0x54DD: "right", 0x54BB: "top", 0x54AA: "bottom"}
 _VIDEO_TRACK = 1
-#: Bytes of an MP4's entry of a video before the boxes in it, and where width and height are.
+#: Bytes of an MP4 video entry before its boxes, and the position of width and height.
 _ENTRY_FIELDS, _ENTRY_SIZE = 78, 24
 
 _Part = tuple[int, int]
@@ -39,14 +39,14 @@ class Crop:
         return f"iw-{self.left}-{self.right}:ih-{self.top}-{self.bottom}:{self.left}:{self.top}"
 
     def size(self, frame: VideoFrame) -> tuple[int, int]:
-        """Return width and height of what that filter leaves of a frame."""
+        """Return width and height of a frame after that filter."""
         width, height = frame.width - self.left - self.right, frame.height - self.top - self.bottom
         step, step_down = 4 // frame.format.chroma_width(4), 4 // frame.format.chroma_height(4)
         return width - width % step, height - height % step_down
 
 
 def matroska_crop(path: Path, index: int) -> Crop | None:
-    """Return the crop of a Matroska file's video track, counted from 0 among those."""
+    """Return the crop of a Matroska file's video track; video tracks are counted from 0."""
     with path.open("rb") as file:
         for segment in _elements(file, (0, path.stat().st_size), _SEGMENT):
             for tracks in _elements(file, segment, _TRACKS):
@@ -137,7 +137,8 @@ def _clean_aperture(file: BinaryIO, entry: _Part) -> Crop | None:
 
 
 def _boxes(file: BinaryIO, parent: _Part, *kinds: bytes) -> Iterator[_Part]:
-    """Yield where the content of boxes begins and ends: each kind within the one before, ``b""`` for any."""
+    """Yield where the content of boxes begins and ends: each kind inside the previous one, ``b""`` for
+    any."""
     position, end = parent
     while position + 8 <= end:
         file.seek(position)

@@ -29,12 +29,12 @@ from tasks.media.source_file import OpenVideo, open_video
 
 Mode = Literal["packet_plan", "filter_graph"]
 
-#: Minimum seconds without a picture after which some are assumed missing: recorders of cameras, browsers
+#: Seconds without a picture after which some are assumed missing: recorders of cameras, browsers
 #: and slides give one more often.
 MAX_GAP_S = 60
-#: Frames that a thread decodes at least before it takes the next part of the video.
+#: Minimum frames that a thread decodes before it takes the next part of the video.
 _MIN_FRAMES = 32
-#: Frames of a part that are held in memory at most; 57 MB at 512×288.
+#: Maximum frames of a part held in memory; 57 MB at 512×288.
 _MAX_FRAMES = 256
 
 
@@ -69,7 +69,7 @@ class FrameSampler:
     long_side
         Longer side of the output in pixels, a multiple of 4.
     mode
-        ``auto`` skips packets where this is proved to be safe; ``full`` decodes everything.
+        ``auto`` skips packets where this is proven safe; ``full`` decodes everything.
     damaged
         How a damaged file is handled; see :func:`tasks.media.source_file.open_video`.
     threads
@@ -163,7 +163,7 @@ class FrameSampler:
         return frames if self._damaged == "conceal" else self._without_gaps(frames)
 
     def _without_gaps(self, frames: Iterator[SampledFrame]) -> Iterator[SampledFrame]:
-        """Refuse a picture that is shown for long because none follows."""
+        """Reject a picture that is shown too long because none follows."""
         for frame in frames:
             if frame.index / self.fps - Fraction(frame.pts_s) > MAX_GAP_S + 1 / self.fps:
                 raise SetAside(
@@ -242,7 +242,7 @@ class FrameSampler:
             yield from self._part(video, plan, range(low, high))
 
     def _from_parts(self, plan: PacketPlan, parts: Sequence[range]) -> Iterator[SampledFrame]:
-        """Yield the frames of all parts in order; threads decode a limited number ahead, and one more."""
+        """Yield the frames of all parts in order; threads decode a limited number ahead, plus one."""
         videos: SimpleQueue[OpenVideo] = SimpleQueue()
 
         def decoded(part: range) -> list[SampledFrame]:

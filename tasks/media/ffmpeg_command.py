@@ -1,7 +1,7 @@
 """The site's own ffmpeg command, driven through ffmpeg-python: read a video's frames, encode frames.
 
-Everything else decodes and encodes in this process, by PyAV and the FFmpeg in its wheel. The command has what
-that FFmpeg lacks: other encoders, and a second opinion on a video's frames.
+Everything else decodes and encodes in this process, by PyAV and the FFmpeg in its wheel. The command adds
+what that FFmpeg lacks: other encoders, and a second opinion on a video's frames.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tasks.media.source_file import CONTAINERS
 
 #: The first release with the option ``-fps_mode``.
 _MIN_VERSION = (5, 1)
-#: Codecs that players of MP4 know.
+#: Codecs that MP4 players support.
 _CODECS = ("h264", "hevc", "av1", "vp9")
 _ENCODER = re.compile(r"^ V\S{5} (\S+) +(.*)$", re.MULTILINE)
 _OPTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:-]*")
@@ -101,7 +101,7 @@ class FfmpegCommand:
     path
         The program.
     version
-        What it says of itself, such as ``7.1.2`` or ``N-118000-g1234567``.
+        The version that it reports, such as ``7.1.2`` or ``N-118000-g1234567``.
     """
 
     path: str
@@ -119,7 +119,7 @@ class FfmpegCommand:
         for name, description in _ENCODER.findall(listed.stdout):
             codec = re.search(r"\(codec (\w+)\)$", description)
             found[name] = codec[1] if codec else name
-        # VAAPI wants frames that are on the GPU already
+        # VAAPI needs frames that are already on the GPU
         return {
             name: codec
             for name, codec in found.items()
@@ -127,7 +127,7 @@ class FfmpegCommand:
         }
 
     def encoder(self, text: str) -> Encoder:
-        """Return an encoder that works on this machine: one grey frame is encoded.
+        """Return an encoder after testing it on this machine with one grey frame.
 
         Encoders of a GPU are listed on machines without one too, and some GPUs cannot encode (H100, H200).
 
@@ -139,9 +139,9 @@ class FfmpegCommand:
         Raises
         ------
         UserInputError
-            If it cannot be read, or there is no such encoder for MP4, with those that exist.
+            If the text is malformed or names no encoder for MP4; the message lists those available.
         PrerequisiteError
-            If it does not work, with what ffmpeg says.
+            If it does not work, with ffmpeg's message.
         """
         name, _, query = text.partition("?")
         options = dict(_OPTIONS.get(name, {}))
@@ -183,7 +183,7 @@ class FfmpegCommand:
         Raises
         ------
         SetAside
-            If the command fails (undecodable video), with what it says.
+            If the command fails (undecodable video), with its message.
         """
         import ffmpeg
 
@@ -238,7 +238,7 @@ class FfmpegCommand:
         Raises
         ------
         PrerequisiteError
-            If the command fails, with what it says.
+            If the command fails, with its message.
         """
         import ffmpeg
 
@@ -255,7 +255,7 @@ class FfmpegCommand:
         }
         raw = ffmpeg.input("pipe:0", format="rawvideo", pix_fmt="yuv420p", s=size, framerate=rate, **tags)
         if encoder.codec == "hevc":
-            tags["tag:v"] = "hvc1"  # Apple's players want it
+            tags["tag:v"] = "hvc1"  # Apple's players require it
         stream = raw.output(
             f"file:{path.absolute()}",
             vcodec=encoder.name,
@@ -268,7 +268,7 @@ class FfmpegCommand:
         )
         count = 0
         with self._started(stream, stdin=subprocess.PIPE) as running:
-            with suppress(BrokenPipeError):  # it ended early; its exit status says so
+            with suppress(BrokenPipeError):  # it ended early; its exit status shows why
                 for frame in chain([first], planes):
                     running.pipe.write(np.ascontiguousarray(frame).data)
                     count += 1
@@ -283,7 +283,7 @@ class FfmpegCommand:
 
     @contextmanager
     def _started(self, stream: Any, **pipe: int) -> Iterator[_Running]:
-        """Run the command of an ffmpeg-python stream; it is gone at the end, whatever happens."""
+        """Run the command of an ffmpeg-python stream; it is always ended on exit."""
         words = stream.compile(cmd=[self.path, "-hide_banner", "-v", "error", "-nostdin", "-y"])
         quiet = {**os.environ, "SVT_LOG": "1"}  # SVT-AV1 has a log of its own
         with tempfile.TemporaryFile() as said:
@@ -299,7 +299,7 @@ class FfmpegCommand:
 
 @dataclass(frozen=True)
 class _Running:
-    """A running command with one pipe, and the file of what it says."""
+    """A running command with one pipe, and the file of its messages."""
 
     process: subprocess.Popen[bytes]
     said: IO[bytes]
@@ -311,7 +311,7 @@ class _Running:
         return pipe
 
     def problem(self) -> str:
-        """Wait for the command's end; return what it said if it failed, else an empty string."""
+        """Wait for the command to end; return its messages if it failed, else an empty string."""
         status = self.process.wait()
         if not status:
             return ""
@@ -320,9 +320,9 @@ class _Running:
 
 
 def _main_lines(text: str) -> str:
-    """Return what ffmpeg printed first and last, without the addresses in memory of its parts.
+    """Return what ffmpeg printed first and last, without memory addresses.
 
-    Older versions print the cause last, newer ones first, before what follows from it.
+    Older versions print the cause last, newer ones first, before its consequences.
     """
     lines = list(dict.fromkeys(_ADDRESS.sub(r"[\1]", line.strip()) for line in text.strip().splitlines()))
     return " | ".join(lines if len(lines) <= 4 else [*lines[:2], *lines[-2:]])

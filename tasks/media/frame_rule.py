@@ -119,7 +119,7 @@ class Chooser:
 class FrameRule:
     """The same rule, one image at a time, for images in decoder output order.
 
-    Repeated or decreasing time stamps are treated as the filter treats them: the later image wins.
+    Repeated or decreasing time stamps are handled as in the filter: the later image wins.
     """
 
     def __init__(self, tick: Fraction) -> None:

@@ -42,9 +42,9 @@ def _parse_pps(nal: bytes) -> tuple[int, _Pps]:
 
 
 class IdrNumbers:
-    """Gives the IDR pictures of a stream the numbers 0, 1, 0, 1 … in their order.
+    """Numbers the IDR pictures of a stream 0, 1, 0, 1 … in order.
 
-    The encoder's own numbers repeat where units of several streams were joined, which would tell the joins.
+    The encoder's own numbers repeat where units of several streams were joined, which would reveal the joins.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class IdrNumbers:
 
     @property
     def arithmetic(self) -> bool:
-        """Whether slices are coded with CABAC, which says in its own code where they end."""
+        """Whether slices are coded with CABAC, whose own code marks where they end."""
         return all(pps.cabac for pps in self._pps.values())
 
     def renumbered(self, units: Iterable[bytes]) -> Iterator[bytes]:
@@ -103,7 +103,7 @@ class IdrNumbers:
 
 
 def _skip_rest(bits: Bits, sps: Sps, pps: _Pps) -> None:
-    """Read an IDR slice's header from behind the picture's number to its end."""
+    """Read an IDR slice's header from the end of the picture's number to the end of the header."""
     if sps.poc_type == 0:
         bits.u(sps.log2_max_poc_lsb)
         if pps.bottom_delta:

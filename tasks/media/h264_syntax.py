@@ -20,7 +20,7 @@ _SEI_RECOVERY_POINT = 6
 
 @dataclass(frozen=True, slots=True)
 class Sps:
-    """The fields of a sequence parameter set on frame numbers, order and interlacing.
+    """The fields of a sequence parameter set for frame numbers, order and interlacing.
 
     ``num_reorder_frames`` is None if the set has no bitstream restriction.
     """
@@ -256,8 +256,8 @@ class H264Reader:
     Attributes
     ----------
     reorder, leading
-        See :class:`tasks.media.bitstream.PictureReader`. Decoders differ in how they treat pictures that are
-        shown before a recovery point and sent after it.
+        See :class:`tasks.media.bitstream.PictureReader`. Decoders differ in how they handle pictures that are
+        shown before a recovery point but sent after it.
 
     Raises
     ------
@@ -283,7 +283,7 @@ class H264Reader:
         # PrevRefFrameNum, prevPicOrderCntMsb and prevPicOrderCntLsb of the standard
         self._frame_num = self._poc_msb = self._poc_lsb = 0
         self._since_idr = -1
-        self._reference = 0  # the last reference picture since then, which stands for all before it
+        self._reference = 0  # the last reference picture since then, which represents all before it
 
     def read(self, data: memoryview) -> CodedPicture:
         """Return the picture's information from the packet."""

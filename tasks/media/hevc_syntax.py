@@ -26,7 +26,7 @@ _MONOCHROME = 0
 _MAX_TILES = 20 + 22  # columns and rows (H.265, table A.9)
 _VPS, _SPS, _PPS, _DELIMITER, _FILLER = 32, 33, 34, 35, 38
 _SEI = (39, 40)
-#: Messages that change pixels or turn pictures from some picture on: film grain, display orientation.
+#: Messages that change or rotate the pictures after them: film grain, display orientation.
 _SEI_OF_PICTURES = {19, 47}
 
 
@@ -37,12 +37,12 @@ ReferenceSet = tuple[tuple[int, bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class HevcSps:
-    """The fields of a sequence parameter set on temporal layers, order and references.
+    """The fields of a sequence parameter set for temporal layers, order and references.
 
     ``sets`` holds the reference picture sets that slices may choose from. ``lists_long_term`` says whether
     there is a list of long-term pictures to choose from; it is None if slices name no long-term pictures.
-    ``temporal_vectors`` says whether slices have a flag on motion vectors of other pictures, and
-    ``offset_flags`` how many they have on sample adaptive offset.
+    ``temporal_vectors`` says whether slices have a flag for motion vectors of other pictures, and
+    ``offset_flags`` how many they have for sample adaptive offset.
     """
 
     highest_layer: int
@@ -59,8 +59,8 @@ class HevcSps:
 class HevcPps:
     """The fields of a picture parameter set that the beginning of a slice header depends on.
 
-    ``list_sizes`` are those of the two reference lists where a slice names no others; ``reorders`` says
-    whether slices may put the lists into an order of their own.
+    ``list_sizes`` are the sizes of the two reference lists unless a slice overrides them; ``reorders`` says
+    whether slices may reorder the lists.
     """
 
     extra_bits: int
@@ -81,7 +81,7 @@ def _skip_scaling_lists(bits: Bits) -> None:
 
 
 def _reference_set(bits: Bits, sets: Sequence[ReferenceSet], in_slice: bool) -> ReferenceSet:
-    """Read a short-term reference picture set, which may be told from one in `sets` (H.265, 7.4.8)."""
+    """Read a short-term reference picture set, which may be predicted from one in `sets` (H.265, 7.4.8)."""
     pictures: list[tuple[int, bool]] = []
     if sets and bits.u(1):
         back = bits.ue() + 1 if in_slice else 1
@@ -105,7 +105,7 @@ def _reference_set(bits: Bits, sets: Sequence[ReferenceSet], in_slice: bool) -> 
                 pictures.append((distance, bool(bits.u(1))))
     if len(pictures) > _MAX_PICTURES:
         raise InvalidBitstream("a reference picture set is too large")
-    # From the nearest on, those before first.
+    # From the nearest outwards, earlier pictures first.
     before, after = (p for p in pictures if p[0] < 0), (p for p in pictures if p[0] > 0)
     return (*sorted(before, reverse=True), *sorted(after))
 
@@ -262,8 +262,9 @@ def parse_hvcc(extradata: bytes) -> Hvcc:
 class HevcReader:
     """Reads pictures of H.265.
 
-    Each slice says which pictures it may refer to, and how many of these are in its lists. Sections begin at
-    IDR pictures. CRA pictures and their leading pictures, which may refer to earlier ones, are like others.
+    Each slice states which pictures it may refer to, and how many of them are in its lists. Sections begin at
+    IDR pictures. CRA pictures and their leading pictures, which may refer to earlier ones, are treated like
+    all others.
 
     Attributes
     ----------
@@ -398,7 +399,7 @@ class HevcReader:
         return pictures
 
     def _keep(self, order: int, pictures: ReferenceSet) -> tuple[list[int], list[int]]:
-        """Remove all other pictures from memory, as the decoder does, also for a picture that is left out.
+        """Remove all other pictures from memory, as the decoder does, even for an omitted picture.
 
         Returns the pictures that this one may refer to: those shown before it, and those after it.
         """
@@ -428,11 +429,11 @@ class HevcReader:
         return (before + after)[:first] + ((after + before)[:second] if slice_type == _B_SLICE else [])
 
     def _counted_from(self, order: int) -> int:
-        """Return a picture without which the decoder might give this one another order count.
+        """Return a picture without which the decoder might compute another order count for this one.
 
-        The decoder knows the lower part of the count. Of all counts with that part it takes the one that is
-        less than half of the part's range away from the last picture that it decoded in the lowest layer. If
-        pictures are left out, this is the last anchor or one after it, less than an eighth from the anchor.
+        The decoder knows the lower part of the count. Of all counts with that part it takes the one within
+        half of the part's range of the last picture decoded in the lowest layer. If pictures are omitted,
+        this is the last anchor or a picture after it, less than an eighth from the anchor.
         """
         near = abs(order - self._anchor_poc) < 1 << self._sps.log2_max_poc_lsb - 2
         return self._anchor if near else self._lowest
@@ -442,8 +443,8 @@ class HevcReader:
 class _Picture:
     """The picture's information in its first slice.
 
-    ``referred`` are the pictures that its slices may refer to, and ``listed`` those that are in the first
-    slice's lists; ``others`` are needed besides.
+    ``referred`` are the pictures that its slices may refer to, ``listed`` those in the first slice's lists,
+    and ``others`` those needed in addition.
     """
 
     entry: bool

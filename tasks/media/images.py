@@ -1,4 +1,4 @@
-"""Decode the images of an open video, all or only those a plan needs, with their times.
+"""Decode the images of an open video (all, or only those that a plan needs) with their times.
 
 Missing, wrong or restarting time stamps are corrected as the ffmpeg command corrects them.
 """
@@ -32,14 +32,14 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     ------
     SetAside
         ``TRUNCATED_VIDEO`` where damage lies at the very end, ``UNDECODABLE_VIDEO`` where it does not, unless
-        the video was opened with a rule that lets it pass; `video.damage` then says so.
+        the video was opened with a rule that accepts it; `video.damage` then records it.
     """
     clock = Continuity(video.time_base, frame_s(video)) if video.may_jump else None
 
     def packets() -> _Packets:
         partial: Packet[VideoStream] | None = None
         for packet in video.packets():
-            if partial is not None and video.damaged == "truncate":  # not the last one: it counts
+            if partial is not None and video.damaged == "truncate":  # not the last image
                 yield partial
             # a container also marks complete packets next to a gap: only the decoder can judge them
             partial, packet.is_corrupt = packet if packet.is_corrupt else None, False
@@ -55,7 +55,7 @@ def all_images(video: OpenVideo) -> Iterator[tuple[int, VideoFrame]]:
     following = -video.offset
     for image in _decoded(video, packets()):
         pts = stamps.of(image)
-        if pts is None:  # a raw stream has no clock of its own: images follow each other
+        if pts is None:  # a raw stream has no clock of its own: images are consecutive
             pts = following
         following = pts + duration_of(video, image)
         yield pts + video.offset, image
@@ -72,7 +72,8 @@ def planned_images(video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[
     Raises
     ------
     SetAside
-        ``UNDECODABLE_VIDEO``, or ``VIDEO_CHANGED`` where the file is not the one that was planned.
+        ``UNDECODABLE_VIDEO``, or ``VIDEO_CHANGED`` if the file differs from the one that the plan was made
+        for.
     """
 
     def packets() -> _Packets:
@@ -93,7 +94,7 @@ def planned_images(video: OpenVideo, plan: PacketPlan, part: range) -> Iterator[
 
 
 def _with_frames(packet: Packet[VideoStream], frames: int) -> Packet[VideoStream]:
-    """Return a packet with some of its coded frames; several are told apart in those of AV1 only."""
+    """Return a packet with some of its coded frames; only AV1 packets can be split."""
     part = cast("Packet[VideoStream]", Packet(with_frames(memoryview(packet), frames)))
     part.time_base, part.duration = packet.time_base, packet.duration
     part.pts, part.dts, part.is_keyframe = packet.pts, packet.dts, packet.is_keyframe
@@ -101,7 +102,7 @@ def _with_frames(packet: Packet[VideoStream], frames: int) -> Packet[VideoStream
 
 
 def duration_of(video: OpenVideo, image: VideoFrame) -> int:
-    """Return the duration of an image that none follows, in units of its time stamp."""
+    """Return the duration of an image without a successor, in units of its time stamp."""
     return length_of(video, image.duration)
 
 
@@ -144,7 +145,7 @@ def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iter
             if not seen:
                 continue
             _pass(video, packet.pts if packet else None, packets, planned)
-            # the pictures that the decoder still holds, if this was the end
+            # the pictures that the decoder still holds, if this is the end
             images = video.decode(None) if packet and video.cut_at is not None else []
         for image in images:
             if image.is_corrupt and not (planned and is_hevc):
@@ -163,12 +164,12 @@ def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iter
 
 
 def _pass(video: OpenVideo, pts: int | None, rest: _Packets, planned: bool) -> None:
-    """Let damage pass as the video's rule says; at the very end it means a truncated file.
+    """Accept damage if the video's rule allows it; damage at the very end means a truncated file.
 
     Raises
     ------
     SetAside
-        If the rule refuses it.
+        If the rule does not allow it.
     """
     if video.damaged == "conceal":
         video.damage = "concealed"
@@ -182,7 +183,7 @@ def _pass(video: OpenVideo, pts: int | None, rest: _Packets, planned: bool) -> N
 
 
 def _end_at(video: OpenVideo, what: str, pts: int | None) -> None:
-    """Let the video end at a picture that is not whole, if its rule says so."""
+    """Let the video end at an incomplete picture, if its rule allows that."""
     if video.damaged == "refuse":
         raise SetAside(Reason.TRUNCATED_VIDEO, f"{video.path}: {what} is not whole; {TRUNCATE_REMEDY}")
     video.damage = "truncated" if video.damaged == "truncate" else "concealed"

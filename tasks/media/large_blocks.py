@@ -1,4 +1,4 @@
-"""What the C library does with large blocks of memory that are freed: return them, or keep some.
+"""What the C library does with large freed blocks of memory: return them, or keep some.
 
 Incident: a film of three hours left holes of 12 MB in a worker's memory.
 """
@@ -16,7 +16,7 @@ _KEPT_BYTES = 32 << 20
 def return_large_blocks() -> bool:
     """Make the C library map each block of a megabyte or more separately, so that freeing returns it.
 
-    By default glibc stops doing so once the first such block was freed. FFmpeg grows the index of a long
+    By default, glibc stops doing so after the first such block is freed. FFmpeg grows the index of a long
     film piece by piece, which then leaves holes as large as the index: 12 MB for three hours.
 
     Up to 32 MB of smaller blocks stay with the process: setting only one of the two values would fix the

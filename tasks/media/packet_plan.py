@@ -1,7 +1,7 @@
 """Determine which packets must be decoded for the frames at ``fps``, with a proof from the packets.
 
-The proof shows packet by packet that the others can be skipped. What a packet's headers mean is the codec's
-affair (``h264_syntax`` and its siblings); what follows from it is the same for all.
+The proof shows packet by packet that the others can be skipped. The codec modules (``h264_syntax`` and its
+siblings) interpret a packet's headers; the rest is the same for all codecs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _READERS: dict[str, Callable[[bytes, int], PictureReader]] = {
 }
 
 
-#: All coded frames of a packet, of which each has a bit.
+#: All coded frames of a packet; each has a bit.
 ALL_FRAMES = 255
 
 
@@ -124,7 +124,7 @@ class Proof:
         self.entry, self.needed, self._key = bytearray(), bytearray(), bytearray()
         self._section, self._ended = _Section(0), _Section(0)  # since the last entry, and before it
         self._settled = 0  # how many of the chosen frames `needed` covers
-        self._order = array("q")  # of the pictures since then
+        self._order = array("q")  # for the pictures since then
         self._keys: list[int] = []  # key frames since then that are not entries, counted from there
         self._shown_until = -(2**62)
         self._last_end = -(2**62)
@@ -199,12 +199,12 @@ class Proof:
         if not sorted_by_buffer(index, self._reader.reorder):
             raise NotProvable("pictures are reordered further than the stream says")
         self.chooser.add(pts[shown] + self._video.offset, shown + start)
-        # Only now it is known how long the last picture of the section before is shown.
+        # Only now is it known how long the last picture of the previous section is shown.
         self._settle(self._ended, start)
         self._ended = self._section
 
     def _settle(self, section: _Section, end: int) -> None:
-        """Find what the chosen pictures of a section need, which ends before packet `end`."""
+        """Find what the chosen pictures of a section, which ends before packet `end`, need."""
         chosen, first = self.chooser.ids, self._settled
         while self._settled < len(chosen) and chosen[self._settled] < end:
             self._settled += 1
@@ -240,14 +240,14 @@ def sorted_by_buffer(index: NDArray[np.int64], size: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unsafe:
-    """Why the file must be decoded in full."""
+    """The reason why the file must be decoded in full."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PacketPlan:
-    """The frames at ``fps`` and the packets that hold them.
+    """The frames at ``fps`` and the packets that contain them.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ class PacketPlan:
     seek_to: NDArray[np.int64]
 
     def packets(self, low: int, high: int) -> range:
-        """Return the packets that hold all that the frames ``first + low`` to ``first + high`` need."""
+        """Return the packets that contain all that the frames ``first + low`` to ``first + high`` need."""
         chosen = self.chosen[low:high]
         entries = np.flatnonzero(self.entry)
         start = entries[np.searchsorted(entries, chosen.min(), side="right") - 1]

@@ -1,4 +1,4 @@
-"""A video as an MP4 that browsers play: its pictures copied where they can play them, else encoded again."""
+"""A video as an MP4 that browsers play: its pictures are copied if playable, else re-encoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storage_schemas.errors import Reason, SetAside
 
 #: What every browser plays.
 _CODEC, _PIXELS = "h264", ("yuv420p", "yuvj420p")
-#: x264's constant rate factor for what is encoded again; at 12 no difference is visible.
+#: x264's constant rate factor for re-encoding; at 12 no difference is visible.
 _CRF = 12
 _FPS = Fraction(25)
 
@@ -56,7 +56,7 @@ def write_playable(video: Path, target: Path) -> float:
 
 
 def playable_seconds(video: Path) -> float:
-    """Return the duration of the pictures of an MP4 that was written here, in seconds."""
+    """Return the duration in seconds of the pictures of an MP4 written here."""
     with av.open(str(video), options={"protocol_whitelist": "file"}) as written:
         stream = written.streams.video[0]
         return float((stream.duration or 0) * (stream.time_base or 0))

@@ -84,12 +84,12 @@ class VideoInfo:
 
 
 def probe(path: Path, damaged: DamageRule = "refuse", quick: bool = False) -> VideoInfo:
-    """Read the header and decode the first frame; read all packets where the header's length is not certain.
+    """Read the header and decode the first frame; read all packets if the header's length is uncertain.
 
     Parameters
     ----------
     quick
-        Believe the header's length: for callers that do not need it.
+        Trust the header's length, for callers that do not need it.
 
     Raises
     ------
@@ -203,9 +203,9 @@ def describe(video: OpenVideo, frame: VideoFrame, end: PicturesEnd | None = None
 
 
 def may_claim(video: OpenVideo) -> bool:
-    """Return whether the length in the header says nothing certain about the pictures.
+    """Return whether the length in the header is unreliable for the pictures.
 
-    Other containers list every packet of the stream; that of Windows Media says one length for all streams.
+    Other containers list every packet of the stream; Windows Media states one length for all streams.
     """
     return video.may_jump or not video.stream.duration or video.container.format.name == "asf"
 
@@ -218,16 +218,16 @@ def _duration_s(video: OpenVideo, end: PicturesEnd | None) -> float:
 
 
 def _claimed_s(video: OpenVideo) -> float:
-    """Return the length that the header says, 0 if it says none."""
+    """Return the length in the header, 0 if it has none."""
     if video.stream.duration:
         return float(video.stream.duration * video.time_base)
-    # Matroska says the end of its clock, which may begin anywhere
+    # Matroska states the end of its clock, which may begin anywhere
     start = max(0, video.container.start_time or 0) if "matroska" in video.container.format.name else 0
     return max(0, (video.container.duration or 0) - start) / 1_000_000
 
 
 def _present_s(video: OpenVideo) -> float:
-    """Return the end of the last whole packet that is there, in seconds."""
+    """Return the end of the last complete packet in the file, in seconds."""
     with open_video(video.path, video.damaged) as again:
         end = PicturesEnd(again)
         for packet in again.packets():

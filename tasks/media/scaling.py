@@ -67,7 +67,8 @@ _UNKNOWN_RANGE, _FULL_RANGE = 0, 2
 
 
 def color_matrix(scaled: VideoFrame, frame: VideoFrame) -> Matrix | None:
-    """Return the colour matrix of a scaled frame, given the decoded one; None if the file does not say it."""
+    """Return the colour matrix of a scaled frame, given the decoded one; None if the file does not state
+    it."""
     found = MATRICES.get(scaled.colorspace)
     # the scale filter's default for RGB input
     return "bt601" if found is None and frame.colorspace == _RGB else found
@@ -113,7 +114,7 @@ class Scaler:
         self._graph: Graph | None = None
 
     def check_turn(self, frame: VideoFrame) -> None:
-        """Check that a frame is not to be turned otherwise than the first one.
+        """Check that a frame has the same rotation as the first one.
 
         Raises
         ------
@@ -189,7 +190,7 @@ class Scaler:
         return graph.vpull()
 
     def _conversion(self, scaled: VideoFrame, frame: VideoFrame) -> str:
-        """Return options of the scale filter where a scaled frame has other colours than are stored."""
+        """Return options of the scale filter if a scaled frame's colours differ from the stored ones."""
         if self._stored is None:
             return ""
         options = ""

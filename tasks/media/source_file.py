@@ -33,10 +33,10 @@ _EBML, _SEGMENT = 0x1A45DFA3, 0x18538067
 _ASF, _ASF_DATA = bytes.fromhex("3026b2758e66cf11"), bytes.fromhex("3626b2758e66cf11")
 _FLV_ASF_OGG = (b"FLV", _ASF, b"OggS")
 _MXF_PARTITION = bytes.fromhex("060e2b34020501010d01020101")
-#: A container of these kinds does not end in this number of zeros.
+#: A complete container of these kinds does not end in this many zeros.
 _ZEROS = 4096
 _TS_PACKET, _TS_SYNC = 188, 0x47
-#: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes behind it.
+#: Bytes before and after a transport packet: none, a time stamp before it (M2TS), check bytes after it.
 _TS_FRAMINGS = ((0, 0), (4, 0), (0, 16))
 #: Number of consecutive packets at the file's end that must start with the sync byte.
 _TS_IN_A_ROW = 8
@@ -51,7 +51,7 @@ def looks_like_mp4(path: Path) -> bool:
 
 
 def is_cut_off(path: Path, pid: int | None = None) -> bool:
-    """Whether an MP4, Matroska, AVI, Windows Media, MXF or transport stream file is shorter than it says.
+    """Whether an MP4, Matroska, AVI, Windows Media, MXF or transport stream file is shorter than it states.
 
     A Matroska, Flash, Windows Media or Ogg file that ends in zeros was only allocated, as by a download that
     broke off. False for other formats, and for a transport stream that ends with a packet where nothing says
@@ -72,7 +72,7 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
         matroska = int.from_bytes(head[:4], "big") == _EBML
         if matroska:
             said = _matroska_end(file, end)
-            # what follows the segment is not part of it
+            # data after the segment is not part of it
             return said > end or _ends_in_zeros(file, said)
         if head == _ASF and _asf_end(file, end) > end:
             return True

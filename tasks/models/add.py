@@ -27,7 +27,7 @@ from tasks.models.mirror import (
 )
 from tasks.models.registry import MODEL_SPECS, ModelSpec, Wheel, check_model_name
 
-#: ``copy`` copies the files, ``link`` makes hard links, ``in-place`` leaves them where they are.
+#: ``copy`` copies the files, ``link`` creates hard links, ``in-place`` leaves them where they are.
 How = Literal["copy", "link", "in-place"]
 
 _BLOCK = 1 << 22
@@ -119,7 +119,7 @@ def add_model(
                 target.symlink_to(folder, target_is_directory=True)
             shutil.rmtree(staging)
             return target
-        # a killed process's files are not reused: copying again needs no network
+        # files of a killed process are not reused: copying again needs no network
         shutil.rmtree(staging)
         staging.mkdir()
         try:

@@ -25,7 +25,7 @@ PREFIX = "scoring_head."
 
 
 def load(path: Path, device: str, **_options: Any) -> AestheticHead:
-    """Load the head's weights; the head runs on the CPU, wherever the features come from.
+    """Load the head's weights; the head always runs on the CPU.
 
     `path` is the file, or a folder with it: ``.safetensors``, or ``.pth`` as published, from which only
     tensors are read; see also :func:`~tasks.models.loaders.load_model`.
@@ -81,7 +81,7 @@ class AestheticHead:
         Raises
         ------
         ValueError
-            If their width is not the head's.
+            If their width differs from the head's.
         """
         rows = np.asarray(features, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.width:

@@ -45,7 +45,7 @@ class BackgroundSet(ABC):
 class DrawnLandscapes(BackgroundSet):
     """Landscapes generated from a seed; see ``tasks/models/landscapes.py``.
 
-    `version` increases when the generator changes, since ids depend on nothing else of it.
+    `version` increases when the generator changes, since ids depend on nothing else in it.
     """
 
     version = 1
@@ -74,7 +74,7 @@ class ImageFiles(BackgroundSet):
     Raises
     ------
     PrerequisiteError
-        If the folder contains no image, or something that cannot be read has the name of one.
+        If the folder contains no image, or an unreadable file is named like one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +119,7 @@ class ImageFiles(BackgroundSet):
         Raises
         ------
         PrerequisiteError
-            If the file cannot be read as an image. Without it the set is another one, so no pair is made.
+            If the file cannot be read as an image. Without it the set would differ, so no pair is made.
         """
         name, _, row = id_.partition("#")
         path = self._folder / name
@@ -152,8 +152,8 @@ def _row_count(path: Path) -> int:
 def _table_image(path: Path, row: int) -> bytes:
     """Return the image in a row of a Parquet file.
 
-    Its row group, possibly gigabytes of photographs, is read up to that row in small steps: about three
-    of its pages (of up to 1024 rows each) are in memory.
+    Its row group, possibly gigabytes of photographs, is read up to that row in small steps: about three of
+    its pages (of up to 1024 rows each) are in memory at a time.
     """
     with open_parquet(path, buffer_size=_READ_AHEAD, pre_buffer=False) as table:
         for group in range(table.num_row_groups):
@@ -164,7 +164,7 @@ def _table_image(path: Path, row: int) -> bytes:
             for rows in table.iter_batches(_STEP_ROWS, [group], columns=["image"], use_threads=False):
                 if row < rows.num_rows:
                     value = rows["image"][row].as_py()
-                    # Hugging Face keeps images as {"bytes": …, "path": …}
+                    # Hugging Face stores images as {"bytes": …, "path": …}
                     return bytes(value["bytes"] if isinstance(value, dict) else value)
                 row -= rows.num_rows
     raise KeyError(f"{path.name} has no row {row}")
@@ -172,5 +172,5 @@ def _table_image(path: Path, row: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def open_backgrounds(folder: Path) -> BackgroundSet:
-    """Return the set in a folder; the folder is listed once per process."""
+    """Return the image set in a folder; the folder is listed once per process."""
     return ImageFiles(folder)

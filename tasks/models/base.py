@@ -33,7 +33,7 @@ class Detector(ABC):
 
     @abstractmethod
     def find(self, rgb: Planes, phrase: str, box_threshold: float, text_threshold: float) -> list[list[Box]]:
-        """Return the boxes of the objects that `phrase` names in each picture, the best first.
+        """Return the boxes of the objects that `phrase` names in each picture, best first.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Inpainter(ABC):
         prompt, negative
             What the result should show, and what it should not.
         seeds
-            One per picture: its noise depends on nothing else.
+            One per picture, whose noise depends on nothing else.
         steps, guidance
             Number of denoising steps, and weight of the prompt.
 
@@ -153,7 +153,7 @@ class ImageEditor(ABC):
             The picture, ``(H, W, 3)`` uint8.
         instruction, negative
             What to do, and what the result should not show; an empty `negative` counts as a blank, so that
-            guidance stays on.
+            guidance stays enabled.
         seed
             Seed of the picture's noise.
         steps, guidance
@@ -191,5 +191,5 @@ class Models(ABC):
         Raises
         ------
         PrerequisiteError
-            If its weights are missing, with the command that fetches them.
+            If its weights are missing; the message has the command that fetches them.
         """

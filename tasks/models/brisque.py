@@ -50,7 +50,7 @@ def load(path: Path, device: str, **_options: Any) -> Brisque:
         if table.shape[1:] != (1 + FEATURES,) or least.shape != (FEATURES,) or most.shape != (FEATURES,):
             raise ValueError(f"{table.shape} and {least.shape} numbers: expected {FEATURES} features")
         gamma, rho = float(values["gamma"]), float(values["rho"])
-    # of a damaged file the reader of pickles says the one or the other
+    # for a damaged file, the pickle reader raises either
     except (
         *(OSError, ValueError, KeyError, pickle.UnpicklingError),
         *(EOFError, IndexError, AttributeError, TypeError, MemoryError),
@@ -69,7 +69,7 @@ def _numbers(line: str) -> list[float]:
 
 
 class _PlainValues(pickle.Unpickler):
-    """Reads lists and numbers; refuses every class and function, so that nothing runs."""
+    """Reads lists and numbers; rejects every class and function, so that no code runs."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it names {module}.{name}: only numbers are read")
@@ -83,9 +83,9 @@ class Brisque:
     vectors, weights
         Support vectors ``(n, 36)`` and their weights ``(n,)``.
     gamma, rho
-        Width of the kernel, and what is subtracted.
+        Width of the kernel, and the offset that is subtracted.
     least, most
-        Range of each feature ``(36,)``, which becomes -1 to 1.
+        Range of each feature ``(36,)``, which is mapped to -1 to 1.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class Brisque:
         Parameters
         ----------
         luma
-            ``(H, W)`` uint8. A picture of one colour has no statistics: its score is NaN.
+            ``(H, W)`` uint8. A single-colour picture has no statistics: its score is NaN.
         """
         quality: Any = cv2.quality  # the function is missing in OpenCV's stubs
         return self.predict(quality.QualityBRISQUE_computeFeatures(luma).ravel().astype(np.float64))
 
     def predict(self, features: NDArray[np.float64]) -> float:
-        """Return the score of 36 features, as libsvm predicts it."""
+        """Return the score of 36 features, as libsvm would predict it."""
         scaled = -1.0 + 2.0 * (features - self._least) / self._span
         distances = ((self._vectors - scaled) ** 2).sum(axis=1)
         return float(self._weights @ np.exp(-self._gamma * distances) - self._rho)

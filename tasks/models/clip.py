@@ -1,4 +1,4 @@
-"""Any CLIP, loaded in this process by transformers or behind its server (``tasks/models/clip_server``)."""
+"""Any CLIP, loaded in this process by transformers or behind a server (``tasks/models/clip_server``)."""
 
 from __future__ import annotations
 
@@ -92,8 +92,7 @@ class ServedFacts(Frozen):
     width
         Length of an embedding.
     limit, positions
-        Maximum number of tokens that the model was trained for, and that it has positions for; None for
-        no limit.
+        Maximum number of tokens that the model was trained for and has positions for; None for no limit.
     dtype
         Of its computation.
     """
@@ -239,7 +238,7 @@ class ServedClip:
 
 
 class _Unreachable(Exception):
-    """The server does not answer now."""
+    """The server does not answer at the moment."""
 
 
 def _message(text: str) -> str:

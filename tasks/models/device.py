@@ -20,7 +20,7 @@ from tasks.models.base import OutOfMemory
 
 @cache
 def visible_gpus() -> tuple[str, ...]:
-    """Return the names of the GPUs that this process may use, from torch or else from ``nvidia-smi``."""
+    """Return the names of the GPUs that this process may use, from torch or, without it, ``nvidia-smi``."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "NoDevFiles"):
         return ()
     if importlib.util.find_spec("torch") is not None:
@@ -45,7 +45,7 @@ def require_gpu() -> None:
     Raises
     ------
     PrerequisiteError
-        Naming the machine and what to do; in a SLURM job, what to check of the pool.
+        Naming the machine and what to do; in a SLURM job, which settings of the pool to check.
     """
     if not visible_gpus():
         devices = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -72,7 +72,7 @@ def _cpu_torch() -> str:
     return "" if torch.version.cuda else f"; torch {torch.__version__} is built for the CPU only"
 
 
-#: Messages of general errors that mean out of memory: torch for buffers outside its allocator, cuBLAS,
+#: Messages of generic errors that mean out of memory: torch for buffers outside its allocator, cuBLAS,
 #: cuDNN, torch on the CPU, onnxruntime's arena.
 _SAYINGS = (
     "CUDA out of memory",
@@ -85,7 +85,7 @@ _SAYINGS = (
 
 
 def _torch() -> Any:
-    """Return torch if this process has imported it: without it we use no GPU memory."""
+    """Return torch if this process has imported it: without it, no GPU memory is in use."""
     return sys.modules.get("torch")
 
 
@@ -114,7 +114,7 @@ def free_caches() -> None:
 
 
 def free_bytes(device: str) -> int | None:
-    """Return the free bytes of a device; None where no limit is known (CPU, or no CUDA)."""
+    """Return the free bytes of a device; None if no limit is known (CPU, or no CUDA)."""
     torch = _torch()
     if device == "cpu" or torch is None or not torch.cuda.is_available():
         return None

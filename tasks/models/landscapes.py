@@ -156,7 +156,7 @@ def _ground(rng: np.random.Generator, picture: Image, mood: _Mood, horizon: int,
         return
     far, near = _GROUNDS[kind]
     body = _ramp(far, near, rows, width) * np.float32(mood.light)
-    # the nearer, the coarser: noise is stretched by perspective
+    # coarser when nearer: perspective stretches the noise
     texture = _noise(rng, rows * 2, width, (24, 24), 4)
     grow = np.float32(rows * 2 - 1) * np.linspace(0, 1, rows, dtype=np.float32) ** np.float32(0.5)
     smooth = kind in ("dunes", "snow")
@@ -167,7 +167,7 @@ def _ground(rng: np.random.Generator, picture: Image, mood: _Mood, horizon: int,
 
 
 def _fade(rows: int, width: int) -> Image:
-    """Return how much of the horizon's haze lies over each row of the ground."""
+    """Return the share of the horizon's haze over each row of the ground."""
     return np.broadcast_to(
         np.float32(0.5) * np.exp(-np.linspace(0, 12, rows, dtype=np.float32))[:, None], (rows, width)
     )
@@ -176,7 +176,7 @@ def _fade(rows: int, width: int) -> Image:
 def _conifers(rng: np.random.Generator, picture: Image, mood: _Mood, horizon: int) -> None:
     height, width, _ = picture.shape
     count = int(rng.integers(6, 26))
-    # from far to near, so that near trees stand before far ones
+    # from far to near, so that near trees cover far ones
     for foot in np.sort(rng.uniform(0.02, 0.5, count)):
         foot_y = int(horizon + foot * (height - horizon))
         tall = (foot_y - horizon + 0.1 * height) * rng.uniform(0.8, 1.8)
@@ -217,6 +217,6 @@ def draw_landscape(rng: np.random.Generator, height: int, width: int) -> Planes:
         _ground(rng, picture, mood, horizon, kind)
     if kind in ("meadow", "snow", "autumn") and rng.random() < 0.6:
         _conifers(rng, picture, mood, horizon)
-    # a little grain, as any photograph has
+    # a little grain, as in any photograph
     picture += rng.normal(0, 2.0, (height, width, 1)).astype(np.float32)
     return np.clip(np.rint(picture), 0, 255).astype(np.uint8)

@@ -88,7 +88,8 @@ class MirrorManifest(Frozen):
 
     @property
     def source_name(self) -> str:
-        """What fetches the model again: its repository where its folder is named by it, else its name."""
+        """The name that fetches the model again: its repository if its folder is named after it, else its
+        name."""
         return self.repository if self.repository and folder_name(self.repository) == self.name else self.name
 
     def to_bytes(self) -> bytes:
@@ -97,7 +98,7 @@ class MirrorManifest(Frozen):
 
 
 def assumed_memory(size: int) -> int:
-    """Return the memory that a model of this size is assumed to need: a quarter more than its files."""
+    """Return the memory that a model of this size is assumed to need: a quarter more than its files take."""
     return size + size // 4
 
 
@@ -170,7 +171,7 @@ def check_sums(
     Raises
     ------
     IntegrityError
-        For the first file with other content.
+        For the first file whose content differs.
     """
     done = 0
     for file in manifest.files:
@@ -188,7 +189,7 @@ def check_sums(
 
 
 def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) -> None:
-    """Compare a folder's manifest with the built-in model of its name.
+    """Compare a folder's manifest with the built-in model of that name.
 
     Raises
     ------
@@ -220,7 +221,7 @@ def check_spec(where: Path, manifest: MirrorManifest, spec: ModelSpec | None) ->
     check_known(spec, str(where), {file.path: (file.size, file.sha256) for file in manifest.files})
     known = {file.path for file in spec.files}
     if not known:
-        # no file is confirmed by a second source: the hub's list counted when they were fetched
+        # no second source confirms these files: they were compared with the hub's list when fetched
         return
     # a loader might prefer other weights over the known ones
     others = [file.path for file in manifest.files if PurePosixPath(file.path).suffix in _WEIGHTS]
@@ -264,7 +265,7 @@ def _remedy(manifest: MirrorManifest, folder: Path) -> str:
 
 @contextmanager
 def placing(name: str, model_folder: Path, step: str) -> Iterator[Path]:
-    """Yield the staging folder of a model; it remains, also after an error, until the model is placed.
+    """Yield the staging folder of a model; it remains until the model is placed, even after an error.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""ONNX sessions that run on the requested device and on no other."""
+"""ONNX sessions that run only on the requested device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
 
-# Read when onnxruntime is imported. Otherwise it reports each model to Microsoft, and leaves files in the
+# Read when onnxruntime is imported. Without this, it reports each model to Microsoft, and leaves files in the
 # home folder and one with a fixed name in the temporary folder.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 

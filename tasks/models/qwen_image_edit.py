@@ -1,6 +1,6 @@
 """Qwen-Image-Edit-2509 by diffusers: edits one picture according to an instruction.
 
-Defaults of the pipeline to avoid: without height and width the result has about a megapixel, without a
+Pipeline defaults to avoid: without height and width the result has about a megapixel, without a
 negative prompt guidance is silently off, and a list of pictures means several references for one result. The
 embedding of the instruction depends on the picture, so frames cannot share it.
 """
@@ -85,7 +85,7 @@ class QwenImageEditor(ImageEditor):
     def __init__(self, pipeline: Any, device: str, dtype: str) -> None:
         self._pipeline = pipeline
         self.device, self.dtype = device, dtype
-        #: Both sides of a picture must be multiples of this: eight pixels a latent, two latents a patch.
+        #: Both sides of a picture must be multiples of this: eight pixels per latent, two latents per patch.
         self.multiple = int(pipeline.vae_scale_factor) * 2
 
     def edit(
@@ -95,8 +95,8 @@ class QwenImageEditor(ImageEditor):
 
         An unsupported size is padded by reflection at the right and bottom, and cropped afterwards. An empty
         `negative` becomes a blank, since without one the pipeline turns guidance off; a `guidance`
-        (``true_cfg_scale``) of 1 turns it off and halves the time. The seed's generator is on the CPU
-        whatever the device. `steps` is 2 or more: the schedule of one step divides by zero.
+        (``true_cfg_scale``) of 1 turns it off and halves the time. The seed's generator is always on the CPU.
+        `steps` is 2 or more: the schedule of one step divides by zero.
         """
         from PIL import Image
 
@@ -134,7 +134,7 @@ def _as_words(text: str) -> str:
 
 
 def pad_to_multiple(rgb: Planes, multiple: int) -> Planes:
-    """Return the picture ``(H, W, 3)``, padded by reflection at the right and bottom to such a size."""
+    """Return the picture ``(H, W, 3)``, padded by reflection at the right and bottom to a supported size."""
     height, width, _ = rgb.shape
     below, right = -height % multiple, -width % multiple
     return np.pad(rgb, ((0, below), (0, right), (0, 0)), mode="reflect")

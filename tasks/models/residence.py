@@ -28,7 +28,7 @@ class _Resident:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model that was loaded: its name, device and dtype (empty if it has none), and how long that took."""
+    """A loaded model: its name, device and dtype (empty if it has none), and its loading time."""
 
     name: str
     device: str
@@ -115,7 +115,7 @@ class Residence:
             return [_name(other) for other in others]
 
     def names(self) -> list[str]:
-        """Return the names of the loaded models, the least recently used first."""
+        """Return the names of the loaded models, least recently used first."""
         with self._lock:
             return [_name(key) for key in self._residents]
 
@@ -193,7 +193,7 @@ T = TypeVar("T")
 class Batches:
     """Processes items in batches; halves the batch size when memory runs out, and continues.
 
-    Each loaded model has its own, so the batch size also applies to later clips in the process.
+    Each loaded model has its own batch size, which also applies to later clips in the process.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ class Batches:
         return results
 
     def _attempt(self, work: Callable[[slice], Iterable[T]], batch: slice, *, last: bool) -> list[T] | None:
-        """Return the batch's results, or None if the memory ran out.
+        """Return the batch's results, or None if memory ran out.
 
         The error is dropped here: its traceback holds tensors, which must be gone before memory is freed.
         """

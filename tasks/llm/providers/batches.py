@@ -1,6 +1,6 @@
-"""Batches of requests: hand over, find, collect.
+"""Batches of requests: submit, find, collect.
 
-By the interfaces of OpenAI and servers compatible with it, of Anthropic and of Google, or as files for a job.
+They use the interfaces of OpenAI (and compatible servers), Anthropic and Google, or files for a job.
 
 All calls wait for the server; its library tries transient faults again.
 """
@@ -37,19 +37,19 @@ from tasks.llm.providers.openai_chat import arguments as openai_arguments
 from tasks.llm.providers.openai_chat import read_answer as read_openai
 from tasks.llm.servers import ChatServer, client_options, need_library, why
 
-#: Name of our name in a batch's metadata.
+#: Metadata key of our name for a batch.
 MARK = "slvmeval"
-#: Attempts of a call, and time limit of one with its upload or download, seconds.
+#: Attempts of a call, and the time limit of each with its upload or download, in seconds.
 _ATTEMPTS, _TIMEOUT_S = 5, 900.0
 #: How far the clocks of this machine and of a provider may differ.
 _CLOCKS = timedelta(minutes=10)
 _FORBIDDEN = "the server refused the request: HTTP 403"
-#: Characters of a bad line that are told.
+#: Characters of an invalid line that are reported.
 _SHOWN = 80
 
 
 class NoAnswer(PrerequisiteError):
-    """The provider did not answer, so it may or may not have done what it was asked."""
+    """The provider did not answer, so it may or may not have carried out the request."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Attempt:
     Parameters
     ----------
     name, keys, at
-        Its name, the ids of its requests, and when it was handed over.
+        Its name, the ids of its requests, and when it was submitted.
     count
         Number of its requests; some of their ids may be settled and gone.
     """
@@ -86,9 +86,9 @@ class Collected:
     Parameters
     ----------
     ended
-        Whether the provider answers nothing more; requests without an answer have expired then.
+        Whether no more answers will come; requests without an answer have then expired.
     failed
-        Why the provider took none of the requests; empty if it took them.
+        Why the provider accepted none of the requests; empty if it accepted them.
     state
         The provider's word for how far it is.
     bad
@@ -105,7 +105,7 @@ class Collected:
 def _read_lines(
     lines: Iterable[str | bytes], id_name: str, read: Callable[[Any], ChatAnswer | None]
 ) -> tuple[list[tuple[str, ChatAnswer]], tuple[str, ...]]:
-    """Return the answers in lines with the id of their request, and the lines that have none.
+    """Return the answers in lines that have the id of their request, and the lines without one.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _refused(status: int | None, error: Any, whole: Any) -> ChatAnswer:
     status = status or status_of(error)
     words = error_text(text_at(error, "message") or error or whole)
     if status is None:
-        # nothing says that it is the request's fault
+        # nothing indicates that the request is at fault
         return ChatAnswer(error=f"the server failed{words}", failure=Failure.SERVER_ERROR)
     failure = failure_of(status, words, codes_of(error))
     reason = "refused" if failure is Failure.REFUSED else "did not answer"
@@ -140,7 +140,7 @@ def _refused(status: int | None, error: Any, whole: Any) -> ChatAnswer:
 
 
 def sorted_forbidden(answers: Mapping[str, ChatAnswer]) -> Mapping[str, ChatAnswer]:
-    """Return the answers of a batch; if all are 403, that is not one request's refusal."""
+    """Return the answers of a batch; if all are 403, the server refuses more than single requests."""
     refused = [(answer.error or "").startswith(_FORBIDDEN) for answer in answers.values()]
     if len(refused) < 2 or not all(refused):
         return answers
@@ -150,7 +150,7 @@ def sorted_forbidden(answers: Mapping[str, ChatAnswer]) -> Mapping[str, ChatAnsw
 
 
 def _read(read: Callable[[Any], ChatAnswer], body: Any) -> ChatAnswer:
-    """Return the answer in a request's body; one that is none is asked for again by the next run."""
+    """Return the answer in a request's body; if it is invalid, the next run sends the request again."""
     try:
         return read(body)
     except ValueError as problem:
@@ -179,7 +179,7 @@ class BatchProvider(ABC):
 
     @abstractmethod
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
-        """Hand over requests under a name, and return the provider's id of the batch.
+        """Submit requests under a name, and return the provider's id of the batch.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class BatchProvider(ABC):
 
     @abstractmethod
     def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
-        """Return the id of a batch that was handed over; None if the provider has none.
+        """Return the id of a submitted batch; None if the provider does not have it.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class BatchProvider(ABC):
     def _by_id(self, answers: Iterable[tuple[str, ChatAnswer]]) -> dict[str, ChatAnswer]:
         """Return answers by the id of their request.
 
-        Of an id that came twice with different texts, neither is preferred.
+        If an id came twice with different texts, neither is preferred.
         """
         held: dict[str, ChatAnswer] = {}
         for id_, answer in answers:
@@ -224,11 +224,11 @@ class BatchProvider(ABC):
 
 
 class ServerBatches(BatchProvider):
-    """Batches at one server, by its library."""
+    """Batches at one server, through its library."""
 
     @abstractmethod
     def _open(self, http: httpx2.Client, attempts: int, **options: Any) -> Any:
-        """Return a client of the library that tries a call so often.
+        """Return a client of the library with this number of attempts per call.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class ServerBatches(BatchProvider):
 
     @contextmanager
     def _client(self, doing: str, attempts: int = _ATTEMPTS) -> Iterator[Any]:
-        """Give a client of the library; turn its errors into ours."""
+        """Yield a client of the library; convert its errors to ours."""
         with httpx2.Client(**client_options(self.server), timeout=_TIMEOUT_S) as http:
             key = self.server.secret() or "none"
             try:
@@ -247,7 +247,7 @@ class ServerBatches(BatchProvider):
                 raise self._ours(doing, problem) from problem
 
     def _ours(self, doing: str, problem: Exception) -> Exception:
-        """Return our error for one of the library; others unchanged."""
+        """Return our error for one of the library's; others unchanged."""
         status = getattr(problem, "status_code", getattr(problem, "code", None))
         status = status if isinstance(status, int) else None
         broken = (httpx2.HTTPError, OSError, ValueError)
@@ -287,7 +287,7 @@ class OpenAIBatches(ServerBatches):
         return _openai_line(self.server, id_, request)
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
-        """Upload the requests and make a batch of them."""
+        """Upload the requests and create a batch."""
         with self._client("handing over a batch") as client:
             content = b"".join(line + b"\n" for line in lines)
             file = client.files.create(file=(f"{name}.jsonl", content), purpose="batch")
@@ -312,7 +312,7 @@ class OpenAIBatches(ServerBatches):
         return None
 
     def collect(self, id_: str) -> Collected:
-        """Return the answers, which the provider gives when the batch has ended."""
+        """Return the answers, which the provider returns once the batch has ended."""
         with self._client("collecting a batch") as client:
             batch = client.batches.retrieve(id_)
             ended = batch.status in self._ENDED
@@ -360,8 +360,8 @@ def _openai_answer(entry: Any) -> ChatAnswer | None:
 class AnthropicBatches(ServerBatches):
     """Anthropic's message batches.
 
-    They have no names. One whose id was lost, because the process was killed while it was handed over, is
-    found by its age, its number of requests and, when it has ended, their ids.
+    They have no names. A batch whose id was lost, because the process was killed during submission, is found
+    by its age, its number of requests and, once it has ended, their ids.
     """
 
     most = 100_000
@@ -386,7 +386,8 @@ class AnthropicBatches(ServerBatches):
             return str(client.messages.batches.create(requests=[json.loads(line) for line in lines]).id)
 
     def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
-        """Return the batch whose answers have the ids; until batches have ended, none can be told apart."""
+        """Return the batch whose answers have these ids; until batches have ended, they cannot be told
+        apart."""
         perhaps = False
         with self._client("looking for a batch") as client:
             for batch in client.messages.batches.list(limit=100):
@@ -405,13 +406,13 @@ class AnthropicBatches(ServerBatches):
         return PERHAPS if perhaps else None
 
     def _has_one_of(self, client: Any, batch: Any, keys: Collection[str]) -> bool:
-        """Return whether a batch that has ended has answers to some requests: to all of them, or none."""
+        """Return whether an ended batch has the answers to these requests: to all of them, or to none."""
         with self._results(client, batch) as lines:
             return any(text_at(json_of(line), "custom_id") in keys for line in lines)
 
     @contextmanager
     def _results(self, client: Any, batch: Any) -> Iterator[Iterator[str]]:
-        """Give the lines of a batch's results; the library's own reading ends at a bad one."""
+        """Yield the lines of a batch's results; the library's own reader stops at an invalid line."""
         if not batch.results_url:
             yield iter(())
             return
@@ -419,7 +420,7 @@ class AnthropicBatches(ServerBatches):
             yield response.iter_lines()
 
     def collect(self, id_: str) -> Collected:
-        """Return the answers, which the provider gives when the batch has ended."""
+        """Return the answers, which the provider returns once the batch has ended."""
         with self._client("collecting a batch") as client:
             batch = client.messages.batches.retrieve(id_)
             if batch.processing_status != "ended":
@@ -469,7 +470,7 @@ class GeminiBatches(ServerBatches):
         return json.dumps({"key": id_, "request": body}, ensure_ascii=False, separators=(",", ":")).encode()
 
     def hand_over(self, name: str, lines: Sequence[bytes]) -> str:
-        """Upload the requests and make a batch of them."""
+        """Upload the requests and create a batch."""
         with self._client("handing over a batch") as client:
             content = io.BytesIO(b"".join(line + b"\n" for line in lines))
             file = client.files.upload(file=content, config={"mime_type": "application/jsonl"})
@@ -491,7 +492,7 @@ class GeminiBatches(ServerBatches):
         return None
 
     def collect(self, id_: str) -> Collected:
-        """Return the answers, which the provider gives when the batch has ended."""
+        """Return the answers, which the provider returns once the batch has ended."""
         with self._client("collecting a batch") as client:
             batch = client.batches.get(name=id_)
             state = str(getattr(batch.state, "value", batch.state))
@@ -514,7 +515,7 @@ def _google_answer(entry: Any) -> ChatAnswer:
 
 
 class OfflineBatches(BatchProvider):
-    """Batches as files of the store, in OpenAI's form, for a job that answers them without a server.
+    """Batches as files of the store, in OpenAI's format, for a job that answers them without a server.
 
     Its limits are those of a file that one job reads at once.
     """

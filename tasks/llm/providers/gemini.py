@@ -13,7 +13,7 @@ from tasks.llm.providers.lenient import added, at, count_at, json_of, list_at, t
 from tasks.llm.providers.parts import bytes_of, data_of, parts_of, without_none
 from tasks.llm.servers import ChatServer, quota_used_up, refused_key
 
-#: Finish reasons that say that the provider holds an answer back.
+#: Finish reasons by which the provider withholds an answer.
 _REFUSALS = frozenset(
     {
         "SAFETY",
@@ -31,7 +31,7 @@ _SECONDS = re.compile(r"([0-9.]+)s")
 
 
 class Gemini(Provider):
-    """Sends contents by Google's library to the Gemini Developer API."""
+    """Sends contents through Google's library to the Gemini Developer API."""
 
     def __init__(self, server: ChatServer) -> None:
         from google import genai
@@ -56,7 +56,7 @@ class Gemini(Provider):
 
         try:
             given = arguments(request, self.server)
-            # the library's own reading fails on side fields that it does not expect
+            # the library's own parser fails on side fields that it does not expect
             given["config"]["should_return_http_response"] = True
             response = await self._client.aio.models.generate_content(model=self.server.model, **given)
         except errors.APIError as problem:
@@ -124,7 +124,7 @@ def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
 
 
 def json_body(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
-    """Return a request as the interface takes it in JSON."""
+    """Return a request in the interface's JSON form."""
     from google.genai import types
 
     given = arguments(request, server)
@@ -185,7 +185,7 @@ def read_answer(body: Any) -> ChatAnswer:
         finish_reason=_FINISH.get(finish, strike_out(finish).lower()) or None,
         model=text_at(body, "modelVersion"),
         tokens_in=count_at(usage, "promptTokenCount"),
-        # the reasoning is counted apart, and paid like the answer
+        # the reasoning is counted separately, and charged like the answer
         tokens_out=added(*_answer_counts(usage, reasoning, spoke=bool(text))),
         cached_in=count_at(usage, "cachedContentTokenCount") or 0,
         reasoning_out=reasoning or 0,
@@ -193,7 +193,7 @@ def read_answer(body: Any) -> ChatAnswer:
 
 
 def _answer_counts(usage: Any, reasoning: int | None, spoke: bool) -> tuple[int | None, int | None]:
-    """Return the tokens of the text and of the reasoning; an interface leaves out counts of nothing."""
+    """Return the tokens of the text and of the reasoning; the interface omits counts of 0."""
     counted = count_at(usage, "candidatesTokenCount")
     if counted is None and not spoke and count_at(usage, "promptTokenCount") is not None:
         counted = 0

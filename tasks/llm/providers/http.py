@@ -13,7 +13,7 @@ _CONNECT_S = 10.0
 
 
 class TooLarge(Exception):
-    """The response to a request is larger than what is read of one."""
+    """The response to a request exceeds the size limit."""
 
     def __init__(self) -> None:
         size = MAX_BODY_BYTES >> 20
@@ -21,7 +21,7 @@ class TooLarge(Exception):
 
 
 def http_client(server: ChatServer) -> httpx2.AsyncClient:
-    """Return a client for a server, whose requests have the server's time limit."""
+    """Return a client for a server, with the server's time limit for requests."""
     return _Client(
         **client_options(server),
         timeout=httpx2.Timeout(server.timeout_s, connect=min(_CONNECT_S, server.timeout_s), pool=None),
@@ -35,7 +35,7 @@ class _Client(httpx2.AsyncClient):
     """A client that reads responses no further than the limit."""
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-        """Send a request; return its response with its decoded body, unless it is to be a stream."""
+        """Send a request; return its response with its decoded body, unless it is streamed."""
         response = await super().send(request, stream=True, **options)
         if stream:
             return response
@@ -69,5 +69,5 @@ def caused_by(problem: BaseException | None, kind: type[BaseException]) -> bool:
 
 
 def broke_after_sending(problem: BaseException) -> bool:
-    """Return whether a connection failed while the answer was awaited or read, not before."""
+    """Return whether a connection failed while waiting for or reading the answer, not before."""
     return caused_by(problem, httpx2.ReadError) or caused_by(problem, httpx2.RemoteProtocolError)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-#: More tokens than any request has; a greater count is a server's mistake.
+#: More tokens than any request has; a greater count is a server error.
 _MAX_TOKENS = 100_000_000
 
 
@@ -45,7 +45,7 @@ def list_at(value: Any, *path: str) -> list[Any]:
 
 
 def count_at(value: Any, *path: str) -> int | None:
-    """Return the number of tokens that a path leads to; None for what cannot be one.
+    """Return the number of tokens that a path leads to; None for an impossible value.
 
     Examples
     --------

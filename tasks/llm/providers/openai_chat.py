@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which compatible servers such as vLLM speak too."""
+"""OpenAI's chat completions, which compatible servers such as vLLM also support."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def read_answer(body: Any) -> ChatAnswer:
 
 
 def _token(given: Any) -> tuple[str, dict[str, float]]:
-    """Return a token, and the log probabilities of what it could have been."""
+    """Return a token, and the log probabilities of its alternatives."""
     chances = {}
-    # the token itself may be less probable than those at the top
+    # the token itself may be less probable than the top alternatives
     for one in (*list_at(given, "top_logprobs"), given):
         logprob = at(one, "logprob")
         if isinstance(logprob, int | float) and not math.isnan(logprob):
@@ -59,7 +59,7 @@ def _token(given: Any) -> tuple[str, dict[str, float]]:
 
 
 class OpenAIChat(Provider):
-    """Sends chat completions by OpenAI's library."""
+    """Sends chat completions through OpenAI's library."""
 
     def __init__(self, server: ChatServer) -> None:
         from openai import AsyncOpenAI
@@ -107,7 +107,7 @@ class OpenAIChat(Provider):
 
 
 def arguments(request: ChatRequest, server: ChatServer) -> dict[str, Any]:
-    """Return a request as the library's arguments, with the fields that the server takes."""
+    """Return a request as the library's arguments, with the fields that the server accepts."""
     sampling = request.sampling
     values: dict[str, Any] = {
         "messages": list(request.messages),
@@ -136,7 +136,7 @@ def _by_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _vllm_video(video: VideoInput) -> dict[str, Any]:
-    """Return the fields by which vLLM keeps every frame of a video at its time.
+    """Return the fields that make vLLM keep every frame of a video at its time.
 
     Before March 2026 vLLM failed with Qwen3-VL on such a video. Version 0.33 refuses the fields unless the
     server has ``--trust-request-mm-kwargs``.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     folder = Path(__file__).resolve().parent
-    # Python puts this folder at the head of its path; import the package only, none of its neighbours
+    # Python puts this folder first on its path; import only the package, not its neighbours
     sys.path = [path for path in sys.path if Path(path).resolve() != folder]
     spec = importlib.util.spec_from_file_location(
         folder.name, folder / "__init__.py", submodule_search_locations=[str(folder)]

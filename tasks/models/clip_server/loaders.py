@@ -60,7 +60,7 @@ def load_jina(path: str, device: str, dtype: str) -> Parts:
     model = AutoModel.from_pretrained(path, torch_dtype=getattr(torch, dtype), **pinned)
     tokenizer = AutoTokenizer.from_pretrained(path, **pinned)
     processor = AutoImageProcessor.from_pretrained(path, use_fast=False, **pinned)
-    # its text tower uses rotary positions: there is no last one
+    # its text tower uses rotary positions, which have no maximum
     return Parts(
         model.to(device).eval(),
         tokenizer,
@@ -79,8 +79,8 @@ LOADERS: Mapping[str, Callable[[str, str, str], Parts]] = {
 def fetch_jina() -> None:
     """Fetch Jina CLIP v2 into the hub's cache (``HF_HOME``), each repository at its pinned commit.
 
-    Its code loads parts of the text tower from the branch ``main``: here that name points to the pinned
-    commit, and the server starts offline, so that nothing else can be loaded.
+    Its code loads parts of the text tower from the branch ``main``: in this cache, that name points to the
+    pinned commit, and the server starts offline, so nothing else can be loaded.
     """
     from huggingface_hub import snapshot_download
 

@@ -53,7 +53,7 @@ def _packed(rows: Rows) -> dict[str, Any]:
 def make_server(
     encoder: ClipEncoder, about: Mapping[str, Any], key: str, host: str, port: int
 ) -> ThreadingHTTPServer:
-    """Return a listening server; ``about["id"]`` is the name of its model."""
+    """Return a listening server; ``about["id"]`` is its model's name."""
     lock = threading.Lock()
     facts: dict[str, Any] = {"width": encoder.width, "limit": encoder.limit, "positions": encoder.positions}
     facts |= {"dtype": encoder.dtype, "device": encoder.device}

@@ -60,7 +60,7 @@ def test_plain_captions_that_give_no_pair_in_three_aspects_say_what_they_lack(
         for name in SHORT:
             assert f"{name} {EXPECTED[name]['eligible']}/5" in text
             assert f"captions: {name} has too few clips in 1 of 1 films. " in text
-        assert 'Give a thing exactly one colour: "A red boat lies on the beach."' in text
+        assert 'Give an object exactly one colour: "A red boat lies on the beach."' in text
 
     add_film(videos, 2)
     two = [row["clips"] for row in run(*scan, "--set", "sample=1", "--format", "json").json]

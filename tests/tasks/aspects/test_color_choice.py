@@ -161,7 +161,7 @@ def test_choose_takes_things_of_one_colour_only_to_recolour(clip_of: Callable[..
     assert not hue_shift.takes(several, clip.span, hue_shift.parameters())
     assert hue_shift.takes(analysis(("grey", "cat")), clip.span, hue_shift.parameters())
     for nothing in (several, analysis()):
-        with pytest.raises(ClipNotDegradable, match="no thing a colour"):
+        with pytest.raises(ClipNotDegradable, match="no object a colour"):
             hue_shift.choose(clip_of(1, nothing), hue_shift.parameters())
     assert not names_coloured_thing(analysis(), clip.span)
     clear = analysis(("clear", "sky"))

@@ -31,7 +31,7 @@ def test_a_caption_that_follows_the_advice_makes_its_clip_eligible(name: str) ->
 def test_an_aspect_without_advice_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     without = replace(aspect("color"), caption_advice="")
     monkeypatch.setattr("tasks.pairs.clip_counts.find_aspect", {"color": without}.__getitem__)
-    assert caption_advice("color") == "A caption must name: a thing with a colour (`color`)."
+    assert caption_advice("color") == "A caption must name: an object with a colour (`color`)."
 
 
 def film(captions: list[str]) -> Source:
