@@ -1,5 +1,4 @@
-"""How often intervals contain the true value, and tests give false positives: `python -m
-bench.source_clusters`.
+"""Coverage of intervals, and false positives of tests: `python -m bench.source_clusters`.
 
 Two equally good evaluators answer pairs in both orders, several pairs per source. A pair's easiness for an
 evaluator is the sum of effects of the source, the pair and the answer; both evaluators share half of the

@@ -108,8 +108,9 @@ def serve(
     command
         The server's command, which accepts ``--host`` and ``--port``.
     store, name, model
-        Store and name of the announcement, and the model's name on the server. host, port Address to listen
-        on; port 0 selects a free one.
+        Store and name of the announcement, and the model's name on the server.
+    host, port
+        Address to listen on; port 0 selects a free one.
     start_s
         Seconds to wait until it answers.
 
@@ -143,9 +144,8 @@ def serve(
                 process=os.getpid(),
                 since=utc_now(),
             )
-            # first the line: who sees the announcement may end this process at once
-            print(f"serving {name}: answers at {url}", flush=True)
             write_server(store, name, announced)
+            print(f"serving {name}: answers at {url}", flush=True)
             return server.wait()
         finally:
             forget_server(store, name)

@@ -75,8 +75,7 @@ def vllm_command(
     more: Sequence[str] = (),
     batches: bool = False,
 ) -> list[str]:
-    """Return the command that serves a model, without host and port; or the command that answers a file of
-    requests.
+    """Return the command that serves a model, without host and port; or answers a file of requests.
 
     Parameters
     ----------

@@ -49,7 +49,9 @@ def server_script(
     command
         The server's command, without host and port.
     store, name, model
-        Store and name of the announcement, and the model's name on the server. gpus Number of GPUs.
+        Store and name of the announcement, and the model's name on the server.
+    gpus
+        Number of GPUs.
     pool
         Name of the pool; the first with GPUs by default.
 

@@ -242,8 +242,7 @@ class Operation(ABC, Generic[P]):
         return self.scale.number(getattr(parameters, self.scale.field))
 
     def takes(self, analysis: CaptionAnalysis, clip: ClipSpan, parameters: P) -> bool:
-        """Return whether this operation, with these parameters, accepts a clip that is eligible for the
-        aspect."""
+        """Return whether this operation, with these parameters, accepts a clip eligible for the aspect."""
         return True
 
     def consumed_models(self, parameters: P, models: Models) -> dict[str, Any]:

@@ -99,8 +99,7 @@ class TrimClips(OrderOperation[RemoveParameters]):
 
 
 def _trimmed(clips: Sequence[ClipSpan], frames: int, kept_of: int) -> dict[int, int]:
-    """Return the remaining frames of each trimmed clip, by index, so that `frames` are lost; empty if
-    impossible.
+    """Return the frames left of each trimmed clip, by index, so that `frames` are lost; or nothing.
 
     Each keeps one of `kept_of` parts, rounded up.
     """

@@ -219,8 +219,7 @@ class PatchInpainting(FindingOperation[InpaintingParameters]):
         parameters: InpaintingParameters,
         choice: Mapping[str, Any],
     ) -> Planes:
-        """Return planes ``(n, H·3/2, W)`` with a hole painted over; frames without a subject are
-        unchanged."""
+        """Return planes ``(n, H·3/2, W)`` with a hole painted over; unchanged without a subject."""
         cv2.setNumThreads(1)
         network = clip.models.get(parameters.model)
         rgb = planes_to_rgb(frames, clip.color)

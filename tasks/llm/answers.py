@@ -150,8 +150,7 @@ def make_request(
 
 
 def complete(answer: ChatAnswer, form: AnswerForm = "tolerant") -> ChatAnswer:
-    """Return an answer with its reasoning split off; unless strict, an answer inside the reasoning counts,
-    too.
+    """Return an answer without its reasoning; unless strict, an answer inside the reasoning counts, too.
 
     Raises
     ------
@@ -239,8 +238,7 @@ def text_tokens(text: str) -> int:
 
 
 def discounted(answer: ChatAnswer | Usage) -> dict[str, int]:
-    """Return an answer's token counts that differ in price or kind, for its details; counts of 0 are
-    omitted."""
+    """Return an answer's token counts that differ in price or kind, for its details, without zeros."""
     counts = {
         "cached": answer.cached_in,
         "written": answer.written_in,

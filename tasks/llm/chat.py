@@ -134,8 +134,7 @@ class ServerAsking:
                 await asyncio.sleep(pause)
 
     async def _given_up(self, problem: TransientFault, so_far: _Attempts, seconds: float) -> ChatAnswer:
-        """Return the failure of one request; raise ServerDown if the server answers no other request
-        either."""
+        """Return the failure of one request; raise ServerDown if the server answers no other one."""
         error = f"{problem} ({so_far.tries} attempts in {seconds:.0f} s)"
         try:
             await self._once(_HARMLESS)

@@ -58,8 +58,7 @@ class Exhibit(Protocol):
     """What a step shows besides its text."""
 
     def fit(self, model: VlmModel, text_tokens: int) -> Shown:
-        """Return as much as fits alongside a text of `text_tokens` tokens; raise NotJudged if nothing
-        does."""
+        """Return as much as fits beside a text of `text_tokens` tokens; raise NotJudged if nothing does."""
 
 
 @dataclass(frozen=True)
@@ -354,8 +353,7 @@ class DryRunAsker:
         return assumed if step.check is None else step.check(assumed)
 
     def once(self, key: str) -> str:
-        """Return the name of a text-only request; one that depends on assumed answers gets a name of its
-        own."""
+        """Return the name of a text-only request; a unique one if it depends on assumed answers."""
         return digest_value([key, *self._assumed]) if self._assumed else key
 
     def assume(self, estimate: Estimate, key: str) -> None:

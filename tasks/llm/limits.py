@@ -194,8 +194,7 @@ def _counts(state: dict[str, Any], name: str) -> dict[str, Any]:
 def _count_estimate(
     counts: dict[str, Any], row: Counted, estimated: EstimatedTokens, usd: float, tokens: int
 ) -> None:
-    """Count an answer whose tokens the server did not count: by the larger of its reservation and its own
-    estimate."""
+    """Count an uncounted answer by the larger of its reservation and its own estimate."""
     counted = row.tokens_in + row.tokens_out
     counts["tokens"] += max(tokens, estimated.tokens_in + estimated.tokens_out) - counted
     counts["usd"] += max(usd, estimated.usd or 0.0)

@@ -198,8 +198,7 @@ class Meter:
             )
 
     def _equal_rejections(self, rows: Sequence[CountedRow]) -> str:
-        """Return why to stop if all requests were rejected for the same reason: no single request is then the
-        cause."""
+        """Return why to stop if all requests were rejected for one reason: no single request is the cause."""
         for row in rows:
             if row.failure is not Failure.REFUSED:
                 self._answered = self._answered or row.failure is None

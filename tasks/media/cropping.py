@@ -137,8 +137,7 @@ def _clean_aperture(file: BinaryIO, entry: _Part) -> Crop | None:
 
 
 def _boxes(file: BinaryIO, parent: _Part, *kinds: bytes) -> Iterator[_Part]:
-    """Yield where the content of boxes begins and ends: each kind inside the previous one, ``b""`` for
-    any."""
+    """Yield where the content of boxes begins and ends: each kind inside the previous; ``b""``: any."""
     position, end = parent
     while position + 8 <= end:
         file.seek(position)

@@ -67,8 +67,7 @@ _UNKNOWN_RANGE, _FULL_RANGE = 0, 2
 
 
 def color_matrix(scaled: VideoFrame, frame: VideoFrame) -> Matrix | None:
-    """Return the colour matrix of a scaled frame, given the decoded one; None if the file does not state
-    it."""
+    """Return the colour matrix of a scaled frame, given the decoded one; None if unstated."""
     found = MATRICES.get(scaled.colorspace)
     # the scale filter's default for RGB input
     return "bt601" if found is None and frame.colorspace == _RGB else found

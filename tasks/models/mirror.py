@@ -88,8 +88,10 @@ class MirrorManifest(Frozen):
 
     @property
     def source_name(self) -> str:
-        """The name that fetches the model again: its repository if its folder is named after it, else its
-        name."""
+        """The name that fetches the model again.
+
+        It is the repository if the folder is named after that, else the model's name.
+        """
         return self.repository if self.repository and folder_name(self.repository) == self.name else self.name
 
     def to_bytes(self) -> bytes:

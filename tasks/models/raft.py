@@ -22,8 +22,7 @@ _MIN_SIDE = 128
 
 
 def load(path: Path, device: str, dtype: str = "float32") -> Raft:
-    """Load the weights in a file, or in a folder with one file; the weights show which of the two networks it
-    is.
+    """Load the weights in a file, or in a folder with one file; they show which of the networks it is.
 
     `path` is a ``.pth`` file, from which only tensors are read, or a ``.safetensors`` file; see also
     :func:`~tasks.models.loaders.load_model`.

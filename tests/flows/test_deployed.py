@@ -121,7 +121,7 @@ def test_a_release_is_put_before_people(
     given = (f"store={store.root}", "private_audience=true", "filter_when=now")
     asked = run(server, "annotate-slvmeval", *(word for one in given for word in ("--set", one)))
     says = asked["state"]["message"]
-    assert asked["state"]["type"] == "COMPLETED"
+    assert asked["state"]["type"] == "COMPLETED", says
     assert says.startswith("Campaign small-1 shows 8 pairs of release small version 1, 8 of them new.")
     assert says.endswith("Campaign small-1 has no votes yet, so nothing is filtered.")
     assert asked["name"] == "small-1 · 8 pairs"

@@ -193,8 +193,7 @@ class CaptionOptions(SiteParameters):
 def caption(
     options: CaptionOptions,
 ) -> None:
-    """Write first captions and clip boundaries for the films in a folder that have none. Edit them
-    afterwards.
+    """Write first captions and clip boundaries, for you to edit, for the films in a folder that have none.
 
     Scenes become clips, and the model describes each from a few frames, into a .jsonl file next to the film.
     Without --model and --server the captions are left blank for you to write. Existing captions are kept and

@@ -1,5 +1,4 @@
-"""``slvmeval report``: how well the judges of a release perform. ``slvmeval compare``: is one of two
-evaluators better?
+"""``slvmeval report``: how well judges perform. ``slvmeval compare``: is one of two evaluators better?
 
 ``slvmeval submission`` and ``slvmeval leaderboard``: a judge's answers as one file, and a page that compares
 such files.
@@ -225,8 +224,7 @@ class JuryOptions(JudgedOptions):
 def jury(
     options: JuryOptions,
 ) -> None:
-    """Report how juries of evaluators would answer: by majority, with fitted weights, and the best jury of
-    each size.
+    """Report how juries would answer: by majority, with fitted weights, and the best jury of each size.
 
     It uses stored answers only. The report has the same tables for all evaluators.
 

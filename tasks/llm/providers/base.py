@@ -89,8 +89,7 @@ class TransientFault(Exception):
 
 
 class Unreadable(TransientFault):
-    """The body of a successful response is not an answer: a gateway's page, or truncated. It may have been
-    charged."""
+    """The body of a successful response is a gateway's page, or truncated; it may have been charged."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason, lost=True)
