@@ -118,7 +118,8 @@ def test_a_release_is_put_before_people(
     build_small: Callable[[Path], Small],  # noqa: F811
 ) -> None:
     store = build_small(site / "small").store
-    given = (f"store={store.root}", "private_audience=true", "filter_when=now")
+    # another test may have deployed with a release
+    given = (f"store={store.root}", "release=small", "private_audience=true", "filter_when=now")
     asked = run(server, "annotate-slvmeval", *(word for one in given for word in ("--set", one)))
     says = asked["state"]["message"]
     assert asked["state"]["type"] == "COMPLETED", says
