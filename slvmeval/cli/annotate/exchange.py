@@ -14,6 +14,7 @@ from slvmeval.cli import terminal
 from slvmeval.cli.annotate.database import opened_desk, pairs_campaign
 from slvmeval.cli.declared import Only, refuse
 from slvmeval.command_line import command_line
+from storage_schemas.counts import count_text
 from storage_schemas.model import Frozen
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ def export(
     terminal.say(f"{len(rows)} tasks of campaign {name} in {given.out}")
     left_out = sum(task.source_id not in free for task in tasks) if given.links == "none" else 0
     if left_out:
-        terminal.say(f"left out, since their sources may not be redistributed: {left_out} pairs")
+        pairs = count_text(left_out, "pair")
+        terminal.say(f"left out, since their sources may not be redistributed: {pairs}")
 
 
 class ImportOptions(terminal.DeskParameters):

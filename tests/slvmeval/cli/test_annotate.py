@@ -86,7 +86,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     words = ("export", "--links", "none", "--out")
     printed = annotate(*words, tmp_path / "a.csv").out
     assert "20 tasks" in printed
-    assert "4 pairs come from sources that may not be redistributed" in printed
+    assert "left out, since their sources may not be redistributed: 4 pairs" in printed
     assert "secret two" not in (tmp_path / "a.csv").read_text()
     assert "40 tasks" in annotate(*words, tmp_path / "b.csv", "--private").out
 
