@@ -159,7 +159,7 @@ def _body(
 
 
 def _facts(release: Release, passed: Sequence[SourceRow]) -> list[str]:
-    """Return the numbers of what is exported, as a table (SLVMEval, table 1)."""
+    """Return the numbers of the exported parts, as a table (SLVMEval, table 1)."""
     texts = release_facts(release, {row.source_id for row in passed}).as_texts()
     return [
         f"| {' | '.join(name.lower() for name, _ in texts)} |",
@@ -171,7 +171,7 @@ def _facts(release: Release, passed: Sequence[SourceRow]) -> list[str]:
 
 
 def _categories(release: Release, passed: Sequence[SourceRow]) -> list[str]:
-    """Return what kinds of video are exported, as a table (SLVMEval, figure 8); none without categories."""
+    """Return the exported kinds of video, as a table (SLVMEval, figure 8); none without categories."""
     counts = category_counts(release, {row.source_id for row in passed})
     if not counts:
         return []

@@ -1,4 +1,4 @@
-"""Answers that were not asked for by this program: logs of other harnesses, and tables of answers.
+"""Answers that this program did not request: logs of other harnesses, and tables of answers.
 
 Inspect AI's ``.eval`` and ``.json`` logs and lmms-eval's ``samples`` files are of the tasks that
 :mod:`tasks.publish.harness` writes. A CSV or JSON Lines file has the columns `pair`, `order`, `choice` and
@@ -30,10 +30,10 @@ from tasks.publish.harness import row_id, target
 from tasks.publish.submission import MAX_LISTED, MAX_REPEATS
 from tasks.statistics.trials import BOTH_ORDERS
 
-#: Most bytes that are read of a part of a log; without pictures, 8,000 rows have about 10 million.
+#: Maximum bytes that are read of one part of a log; without pictures, 8,000 rows have about 10 million.
 MAX_PART_BYTES = 256_000_000
 _ZSTANDARD = 93
-#: Errors of a file of another kind, or of a damaged one.
+#: Errors raised by files of another kind, or by damaged ones.
 _NOT_SUCH_A_FILE = (ValueError, TypeError, KeyError, AttributeError, csv.Error, zipfile.BadZipFile)
 _TOKENS_IN = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
 _CHOICES: tuple[str, ...] = get_args(Choice)
@@ -117,7 +117,7 @@ _Key = tuple[str, Order, int]
 
 
 def _single(given: Iterable[ForeignRow]) -> tuple[dict[_Key, ForeignRow], list[str]]:
-    """Return rows by request, and what is there twice."""
+    """Return rows by request, and the duplicates."""
     rows: dict[_Key, ForeignRow] = {}
     problems = []
     for row in given:
@@ -291,7 +291,7 @@ def _inspect(
             sample["id"],
             (sample["target"], score.get("answer"), None if value is None else value == 1),
             repeat=int(sample["epoch"]) - 1,
-            # those of a provider's cache are counted apart
+            # tokens from a provider's cache are counted separately
             tokens_in=sum(int(one.get(name) or 0) for one in usage for name in _TOKENS_IN),
             tokens_out=sum(int(one["output_tokens"]) for one in usage),
             seconds=float(sample.get("working_time") or 0),

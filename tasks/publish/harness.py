@@ -1,7 +1,7 @@
 """A release as a folder that another evaluation harness runs: Inspect AI or lmms-eval.
 
-A row is a pair in one order. Rows and pictures are named and sorted by checksums that do not tell the better
-video; only the target does, where the harness compares the answer with it.
+A row is a pair in one order. Rows and pictures are named and sorted by checksums that do not reveal the
+better video; only the target does, where the harness compares the answer with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Harness = Literal["inspect-ai", "lmms-eval"]
 HARNESSES: tuple[Harness, ...] = ("inspect-ai", "lmms-eval")
 LIST_NAME = "harness.json"
 ROWS = "samples.jsonl"
-#: Most pictures in a row, over both videos, unless another number is asked for.
+#: Default maximum number of pictures in a row, over both videos.
 DEFAULT_FRAMES = 48
 _QUALITY = 90
 _CARDS = ("first", "second")
@@ -60,7 +60,7 @@ class HarnessFolder:
 
 
 def row_id(pair_id: str, order: Order) -> str:
-    """Return the name of a pair's row in one order, which tells the order only to who has the release."""
+    """Return the name of a pair's row in one order, which tells the order only to holders of the release."""
     return digest_value(["harness row", pair_id, order])[:20]
 
 
@@ -88,7 +88,7 @@ def write_for_harness(
     folder
         New, empty, or of an earlier call.
     frames
-        Most pictures of a row, over both videos.
+        Maximum number of pictures in a row, over both videos.
     private
         True includes the sources that may not be redistributed.
     prompts

@@ -1,4 +1,4 @@
-"""Releases and submissions on the Hugging Face hub: hand them on, and bring them into a store.
+"""Releases and submissions on the Hugging Face hub: push them there, and pull them into a store.
 
 A release is its exported folder (:mod:`tasks.publish.export`) with its packed files
 (:mod:`tasks.publish.packed_release`), as a repository of the type `dataset`.
@@ -28,12 +28,12 @@ SUBMISSIONS = "submissions"
 #: Packed files that are downloaded before they are unpacked and removed.
 FILES_AT_ONCE = 8
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-#: By these a repository is known as one that this program wrote.
+#: Marks of a repository that this program wrote.
 _MARKS = (LIST_NAME, f"{SUBMISSIONS}/*.json")
 
 
 def check_repository(name: str) -> str:
-    """Return the name of a repository; raise UserInputError if it is none."""
+    """Return the name of a repository; raise UserInputError if it is invalid."""
     if _REPOSITORY.fullmatch(name) is None:
         raise UserInputError(
             f"{name!r} is not the name of a repository: it is ORGANISATION/NAME or USER/NAME"
@@ -140,7 +140,7 @@ def pull_release(
     revision
         A branch, tag or commit.
     tell
-        Called with what is going to be downloaded.
+        Called with a line on what will be downloaded.
     progress
         Called with (files done, all files, file).
 

@@ -1,4 +1,4 @@
-"""A release packed into files that make it a release again in another store.
+"""A release packed into files, from which another store can restore it.
 
 One tar file has the version's tables, and one for each source its frames, degraded clips and pairs, as the
 store keeps them. What tells of the machine that made them stays behind: paths, names of hosts and jobs.
@@ -200,7 +200,7 @@ def _write_tar(
         with storage_errors(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
             for left in target.parent.glob(f".{target.name}.*"):
-                # a killed export left it
+                # left by a killed export
                 left.unlink()
             draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
             try:
@@ -236,7 +236,7 @@ def _portable_version(release: Release, folder: Path) -> None:
     """Write a version's files without paths and machines into `folder`, with its manifest."""
     sources = [row.model_copy(update={"video": Path(row.video).name}) for row in release.sources()]
     source_ids = {row.source_id for row in sources}
-    # of other sources not even the names leave the store
+    # not even the names of other sources leave the store
     set_aside = [
         row.model_copy(update={"location": "", "message": _without_path(row)})
         for row in release.set_aside()
@@ -251,7 +251,7 @@ def _portable_version(release: Release, folder: Path) -> None:
     for name in sorted(release.manifest.files.keys() - {path.name for path in folder.iterdir()}):
         (folder / name).write_bytes((release.path / name).read_bytes())
     consumes = dict(release.manifest.consumes)
-    # what a build compares to find that there is nothing new
+    # a build compares this to see whether anything is new
     consumes |= {"sources": source_inputs(sources)} if "sources" in consumes else {}
     consumes |= {"set_aside": set_aside_inputs(set_aside)} if "set_aside" in consumes else {}
     manifest = release.manifest.model_copy(update={"consumes": consumes, "files": payload_files(folder)})
@@ -299,7 +299,7 @@ def read_packed_list(path: Path) -> PackedList:
 
 @dataclass(frozen=True)
 class Unpacking:
-    """A packed release and the store that it comes into.
+    """A packed release and the store that receives it.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Unpacking:
         return self.packed.version in release_versions(self.store, self.packed.release)
 
     def missing(self) -> list[PackedFile]:
-        """Return the files that the store lacks something of, that with the tables last."""
+        """Return the files with anything that the store lacks, the one with the tables last."""
         return [
             file
             for file in self.packed.files
@@ -343,7 +343,7 @@ class Unpacking:
         ]
 
     def add(self, file: PackedFile, path: Path) -> None:
-        """Unpack one file into the store; what is there is kept.
+        """Unpack one file into the store; existing artifacts are kept.
 
         Raises
         ------

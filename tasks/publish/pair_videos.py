@@ -96,7 +96,7 @@ def encode_source(
     clips
         All clips of the source.
     fps
-        Frames a second.
+        Frames per second.
     settings
         How to encode.
 
@@ -134,7 +134,7 @@ def encode_source(
 
 
 def encoded_color(store: Store, encoded: Path) -> ColorSpec:
-    """Return the colours of what :func:`encode_source` gave."""
+    """Return the colours of a video from :func:`encode_source`."""
     source = store.manifest(ENCODED, encoded.parent.name).content
     return ColorSpec(matrix=source["matrix"], full_range=source["full_range"])
 
@@ -167,7 +167,7 @@ def materialise_pair(
     settings
         How to encode.
     progress
-        Called with the number of frames that were written, after each segment.
+        Called with the number of frames written, after each segment.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def write_low(
             if segment.kind == "degraded":
                 writer.encode(_degraded(store, record, segment))
             elif segment.kind == "trimmed":
-                # its last packets may refer to what is cut off
+                # its last packets may refer to frames that are cut off
                 source = FrameReader(frames_path(store, record.frames_id))
                 writer.encode(_read(source, segment.first_frame, segment.frame_count))
             else:

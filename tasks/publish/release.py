@@ -102,7 +102,7 @@ def release_checksum(records: Sequence[PairRecord]) -> str:
 
 
 def source_inputs(sources: Sequence[SourceRow]) -> str:
-    """Return the checksum of what a version takes from its sources."""
+    """Return the checksum of a version's inputs from its sources."""
     return digest_value(
         sorted(
             [
@@ -208,7 +208,7 @@ def write_release(
             )
             if newest is not None and max(release_versions(store, name), default=0) != newest:
                 raise ReleaseMoved(f"another build wrote a version of release {name} meanwhile")
-            # a version is created exclusively: another build may be taking the number right now
+            # a version is created exclusively: another build may be using the number right now
             target = store.versions(name) / str(number)
             if not target.exists() and commit_folder(folder, target, manifest):
                 return Release.open(store, name, number), True

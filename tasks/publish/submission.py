@@ -1,6 +1,4 @@
-"""A submission: one judge's answers on a release, with its card, in one file; and the checks of such a
-file.
-"""
+"""A submission: one judge's answers on a release, with its card, in one file; and its checks."""
 
 from __future__ import annotations
 
