@@ -5,12 +5,12 @@ that of each frame, where the key frames are, and tags. A side that recurred wit
 pair of its source would be the high one. So each pair has two files of its own, in which
 
 - frames at the same place have the same size: the coded data of a frame are followed, inside their unit, by
-  drawn bytes. A decoder stops where the data say so, in their arithmetic code. Without decoding this code,
-  macroblock by macroblock, does not know where they end. The size is that of the largest of four frames, two
-  of them the same pictures at a finer quantiser than any that is drawn: the larger one of two alone would go
-  with the quantiser of the side that has more to code;
+  drawn bytes. A decoder stops where the data say so, in their arithmetic code. Only a program that decodes
+  this code, macroblock by macroblock, can tell where they end. The size is that of the largest of four
+  frames, two of them the same pictures at a finer quantiser than any that is drawn: the larger of two frames
+  alone would depend on the quantiser of the side with more to code;
 - a frame is a key frame in the index only if both sides have one there;
-- IDR pictures are numbered by their order, so that no repeated number tells where encoded clips were joined;
+- IDR pictures are numbered by their order, so that no repeated number reveals where clips were joined;
 - the smaller file ends with unused bytes.
 
 Two sides with different numbers of frames, as after a removal, differ in length anyway. They have equal file
@@ -45,7 +45,7 @@ _SUPPLEMENTAL = 6
 _MIN_BYTES = 2
 #: Frames whose slices together say how often each byte occurs: an arithmetic code is not quite uniform.
 _GROUP = 40
-#: Bytes of a slice in which its header surely ends.
+#: Number of bytes within which the header of a slice always ends.
 _HEADER = 12
 #: The bits of each byte, and the one before each of them, behind a byte that ends with 0 or 1.
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(int)
@@ -81,7 +81,7 @@ def write_alike(
     targets
         Where the files go; existing ones are overwritten.
     key
-        Determines the drawn bytes. Who knows it finds them.
+        Determines the drawn bytes; anyone who knows it can find them.
     finest
         The same videos with the finest quantiser of all, for the sizes of their frames.
 
@@ -205,7 +205,7 @@ def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     total = counts.sum()
     if not total:
         return np.full(counts.shape, 1 / 256)
-    # few bytes may say more than chances can be
+    # a few bytes may suggest impossible probabilities
     ones = np.clip((counts @ _BITS.sum(1)).sum() / (8 * total), 0.01, 0.99)
     changes = (counts * (_BEFORE != _BITS).sum(2)).sum() / (8 * total)
     up, down = np.clip([changes / 2 / (1 - ones), changes / 2 / ones], 0.01, 0.99)

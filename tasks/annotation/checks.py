@@ -21,14 +21,14 @@ FIRST_TASKS = 8
 FIRST_CHECKS: tuple[CheckKind, ...] = (Check.AGAIN, Check.EQUAL, Check.EQUAL, Check.EQUAL, "gold", "gold")
 #: Share of check tasks after the first eight.
 CHECK_SHARE = 0.05
-#: Workers who are careless with this probability have check tasks only; the second is for the first eight.
+#: From this probability of carelessness on, workers get only check tasks; the second is for the first eight.
 DOUBTED, DOUBTED_EARLY = 0.2, 0.6
 #: A pair is repeated after at least this number of other tasks.
 BETWEEN = 3
 
 
 def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckKind | None:
-    """Return how a worker's next task checks; None if it does not.
+    """Return which check a worker's next task is; None if it is not one.
 
     The first task is never a check. The first eight contain `FIRST_CHECKS`, at places that differ from worker
     to worker, the repeated pair late enough. Later ones are checks by chance.
@@ -58,10 +58,10 @@ def check_due(done: int, share: float, chance: Callable[[str], float]) -> CheckK
 def checks_due(
     done: int, share: float, chance: Callable[[str], float], model: WorkerModel, worker: str
 ) -> tuple[CheckKind, ...]:
-    """Return how a worker's next task may check, the best first; nothing if it does not.
+    """Return the checks that a worker's next task may be, the best first; nothing if none.
 
-    A worker in doubt has check tasks only, of the kind that tells most, until the doubt is gone or the worker
-    is listed: a sequential test. Those of the first eight come in any case, as :func:`check_due` says.
+    A worker in doubt gets only check tasks, of the kind that reveals most, until the doubt is gone or the
+    worker is listed: a sequential test. Those of the first eight come in any case, as :func:`check_due` says.
 
     Parameters
     ----------

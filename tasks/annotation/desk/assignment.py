@@ -1,7 +1,7 @@
 """One worker's work on one task, as a value that defines what may leave the server.
 
 There are two kinds of tasks, pairs and single videos, each with an assignment of its own. They differ in what
-is shown, what an answer is, when it may be given, and what is stored of it; everything else about tasks is
+is shown, what an answer is, when it may be given, and what is stored; everything else about tasks is
 the same for both.
 """
 

@@ -1,4 +1,4 @@
-"""Backups of the desk's database, as one SQLite file, whichever database it is of or for."""
+"""Backups of the desk's database, as one SQLite file, whatever kind of database they come from or go to."""
 
 from __future__ import annotations
 

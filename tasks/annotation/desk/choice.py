@@ -46,7 +46,7 @@ def choose_pair(
     """
     pairs = list(queue)
     shares = aspect_shares(pairs)
-    # a queue has hundreds of pairs, and fields by name take longer than all else
+    # a queue has hundreds of pairs, and access to fields by name would take most of the time
     free = [pair for pair in pairs if pair[2] + pair[3] < pair[4] and pair[0] not in mine]
     if not free:
         return None
