@@ -44,7 +44,12 @@ def pytest_configure() -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Leave bytes out of tests' names: made again in each process, they may differ, and no test would run."""
+    """Shorten long texts in tests' names, and leave bytes out of them.
+
+    Bytes that are made again in each process may differ, and then no test would run.
+    """
+    if isinstance(val, str) and len(val) > 60:
+        return f"{val[:50].encode('unicode_escape').decode()}... ({len(val)} characters)"
     return "bytes" if isinstance(val, bytes) else None
 
 
