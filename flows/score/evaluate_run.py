@@ -168,6 +168,10 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             self.check_missing()
             self._require_one()
 
+    def readable(self, shares: str) -> str:
+        """Return the title of a release's source."""
+        return self.pairs.release.source(shares).title if isinstance(self.pairs, ReleasePairs) else shares
+
     def _described(self, judge: Judge) -> str:
         """Return the checksum of a wording's descriptions of aspects; empty if they equal the run's."""
         prompts = judge.choice.described_in

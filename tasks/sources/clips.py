@@ -269,7 +269,7 @@ def check_clips_against_duration(
         if clip.end_s > duration_s + tolerance_s:
             raise SetAside(
                 Reason.CLIP_PAST_END,
-                f"clip {clip.index} ends at {clip.end_s:g} s, but the video is {duration_s:g} s long: "
+                f"clip from {clip.start_s:g} to {clip.end_s:g} s ends after the video's {duration_s:g} s: "
                 f"{_other_unit(clips, duration_s) or 'do these captions belong to this video?'}",
             )
 

@@ -208,6 +208,8 @@ def _print(values: dict[str, Any]) -> None:
         terminal.say("no source yields a pair: a build would write an empty release")
     elif not values["pairs_missing"]:
         terminal.say("nothing is missing: a build would change nothing")
+    else:
+        terminal.say("next: the same command without --dry-run, with --gallery DIR to see the pairs")
 
 
 def _time_text(values: dict[str, Any]) -> str:

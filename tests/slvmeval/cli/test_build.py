@@ -173,7 +173,9 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     known = run(*first.words("build", "--dry-run", "--format", "json")).json
     assert (known["pairs_missing"], known["frames"]["to_decode"]) == (0, 0)
     assert (known["time"]["cpu_hours"], known["time"]["wall_s"]) == (0, 0)
-    assert "time: none" in run(*first.words("build", "--dry-run")).text
+    done = run(*first.words("build", "--dry-run")).text
+    assert "time: none" in done
+    assert "next:" not in done
     fresh = replace(first, store=tmp_path / "new" / "store")
     plan = fresh.words("build", "--dry-run", "--workers", "3")
     new = run(*plan, "--format", "json").json
@@ -186,6 +188,7 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     output = run(*plan).out
     assert "36 to decode" in output
     assert "GPU hours: 0\n" in output
+    assert "next: the same command without --dry-run" in output
     # a film of 36 s takes a second per stage and more; how long its inspection takes depends on the machine
     assert new["time"]["wall_s"] > 3
     assert new["time"]["cpu_hours"] * 3600 > 3

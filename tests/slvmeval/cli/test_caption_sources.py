@@ -97,6 +97,9 @@ def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank
     assert f"{len(blank) + len(lines(videos / 'trip/b.jsonl'))} blank captions: write" in said.text
     assert "next: slvmeval sources scan" in said.text
     assert f"a caption that suits all aspects: {EXAMPLE}" in said.text
+    assert "to watch a clip: ffplay -ss START_S -t SECONDS FILM" in said.text
+    # a film is named by its place, as two folders may have films of one name
+    assert "trip/b.mp4" in run("sources", "scan", videos, code=3).text
     # the command without a model would change nothing
     next_line = f"next: write the captions, or slvmeval sources caption {videos} --server URL"
     assert next_line in run("sources", "scan", videos, code=3).out

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from slvmeval import open_release
 from tests.planted_evaluators import PlantedPackage
 from tests.slvmeval.cli.running import Run
 
@@ -34,6 +35,14 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert run("judgements", "export", file, *store).out == f"12 judgements: {file}\n"
     assert run("judgements", "import", file, *store).out == "0 judgements were added\n"
     assert "directory" in run("judgements", "export", file.parent, *store, code=2).err
+
+
+def test_progress_names_the_films(judged_store: Path, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    (film, *_) = open_release(judged_store).sources()
+    with caplog.at_level("INFO"):
+        run("evaluate", "-e", "coin", "--direct", "--workers", "1", "--store", judged_store)
+    assert re.search(rf"coin \d/\d: {re.escape(film.title)}", caplog.text)
+    assert film.source_id not in caplog.text
 
 
 def test_a_dry_run_says_what_then_happens(

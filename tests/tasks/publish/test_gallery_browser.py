@@ -121,6 +121,14 @@ def test_jumping_stepping_and_following_the_captions(page: Any) -> None:
     wait(page, "document.getElementById('high').currentTime > 34")
 
 
+def test_the_controls_of_a_vertical_film_are_on_the_screen(page: Any) -> None:
+    open_source(page, "Aesthetics")
+    page.evaluate("document.querySelector('.stage').style.setProperty('--ratio', '9 / 16')")
+    assert page.locator(".screen").first.bounding_box()["height"] == pytest.approx(
+        0.7 * page.evaluate("innerHeight"), abs=1
+    )
+
+
 def test_a_click_on_a_time_line_goes_there(page: Any) -> None:
     open_source(page, "Aesthetics")
     lane = page.locator("[role=slider][data-side=low] .frame").bounding_box()

@@ -150,7 +150,7 @@ def test_clips_never_overlap_and_keep_their_starts(rows: list[tuple[float, float
 def test_past_the_end() -> None:
     made = [Clip(index=0, start_s=0, end_s=5, caption="a"), Clip(index=1, start_s=5, end_s=10.9, caption="b")]
     check_clips_against_duration(made, 10.0)
-    with pytest.raises(SetAside, match=r"clip 1 ends at 10\.9 s") as caught:
+    with pytest.raises(SetAside, match=r"clip from 5 to 10\.9 s ends after the video's 9 s") as caught:
         check_clips_against_duration(made, 9.0)
     assert caught.value.reason is Reason.CLIP_PAST_END
     with pytest.raises(SetAside):
