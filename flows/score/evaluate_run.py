@@ -168,7 +168,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             self.check_missing()
             self._require_one()
 
-    def readable(self, shares: str) -> str:
+    def display_name(self, shares: str) -> str:
         """Return the title of a release's source."""
         return self.pairs.release.source(shares).title if isinstance(self.pairs, ReleasePairs) else shares
 

@@ -263,8 +263,8 @@ class ScoringRun(ABC, Generic[U, Result]):
         """Add the units that follow from the answers; return whether there are any (by default not)."""
         return False
 
-    def readable(self, shares: str) -> str:
-        """Return what units share, as people name it (by default its name)."""
+    def display_name(self, shares: str) -> str:
+        """Return what progress calls the thing that units share (by default its name)."""
         return shares
 
     def _items(self) -> list[_TaskItem[U]]:
@@ -290,7 +290,7 @@ class ScoringRun(ABC, Generic[U, Result]):
         first, self.tasks_made = self.tasks_made, self.tasks_made + len(placed)
         for number, (_, units, part, stage) in enumerate(placed, first):
             shared = len({unit.shares for unit in units})
-            title = self.readable(units[0].shares) + (f" and {shared - 1} more" if shared > 1 else "")
+            title = self.display_name(units[0].shares) + (f" and {shared - 1} more" if shared > 1 else "")
             items.append(Item(Task(f"{self.run_id}-{number}", title, part.name, units), (), [stage]))
         return items
 
