@@ -34,6 +34,9 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert run("judgements", "export", file, *store).out == f"12 judgements: {file}\n"
     assert run("judgements", "import", file, *store).out == "0 judgements were added\n"
     assert "directory" in run("judgements", "export", file.parent, *store, code=2).err
+    # with other settings it has a second column
+    other = run("evaluate", "-e", "coin?seed=5", "--direct", "--workers", "1", "--quiet", *store).out
+    assert len(re.findall(r"coin \([0-9a-f]{6}\)", other)) == 2
 
 
 def test_a_dry_run_says_what_then_happens(
