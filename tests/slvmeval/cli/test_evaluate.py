@@ -83,6 +83,8 @@ def test_exit_codes(judged_store: Path, planted: PlantedPackage, run: Run) -> No
     both = run("evaluate", *missing, "-e", "lengths", *words, code=3).out
     assert "missing stopped: weights are missing" in both
     run("evaluate", "other", "-e", "lengths", *words, code=1)
+    refused = run("evaluate", "-e", "planted?mood=refused", *words, code=3).out
+    assert "for the message of each failure: slvmeval judgements export judgements.parquet" in refused
 
 
 def test_evaluators_from_a_file(
