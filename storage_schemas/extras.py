@@ -71,6 +71,12 @@ def require_package(module: str) -> None:
         raise missing_package(module) or PrerequisiteError(f"{module} is not installed: pip install {module}")
 
 
+def require_extra(extra: str) -> None:
+    """Raise PrerequisiteError with the command if one of an extra's modules is not installed."""
+    for module in EXTRAS[extra]:
+        require_package(module)
+
+
 @contextmanager
 def explain_missing_packages() -> Iterator[None]:
     """Raise PrerequisiteError with the command if an import lacks a package of an extra."""

@@ -69,7 +69,9 @@ def find_version(store: Store, name: str | None = None, version: int | None = No
         raise StoreError(f"{store.root}/releases is a dangling link: restore its target")
     if name is None:
         if not names:
-            raise UserInputError(f"{store.root} has no release yet: slvmeval build creates one")
+            raise UserInputError(
+                f"{store.root} has no release yet: `slvmeval build` or `slvmeval pull` creates one"
+            )
         if len(names) > 1:
             raise UserInputError(f"{store.root} has these releases: {', '.join(names)}. Specify one.")
         name = names[0]

@@ -161,7 +161,9 @@ class Store:
             own_folders = sorted(_FOLDERS.intersection(entry.name for entry in entries(self.root)))
             if own_folders:
                 raise _lost(marker, own_folders[0]) from problem
-            raise StoreError(f"no store at {self.root}: `slvmeval build` creates one") from problem
+            raise StoreError(
+                f"no store at {self.root}: `slvmeval build` or `slvmeval pull` creates one"
+            ) from problem
         except OSError as problem:
             raise StoreError(
                 f"{marker} cannot be read ({problem.strerror}): make it readable or choose another --store"

@@ -23,9 +23,6 @@ class FirstJudge(PairwiseJudge):
         """Return everything besides the videos that answers depend on."""
         return {"frames": self.frames}
 
-    def check(self) -> None:
-        """Nothing is needed; a judge that needs weights or a key raises PrerequisiteError here."""
-
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return which of two videos is better."""
         lengths = len(first), len(second)

@@ -115,7 +115,7 @@ def _who(gathered: JudgedPairs, name: str) -> Who:
     for who, shown in gathered.names.items():
         if shown == name:
             return who
-    several = [shown for who, shown in gathered.names.items() if who[0] == name]
+    several = [f"'{shown}'" for who, shown in gathered.names.items() if who[0] == name]
     if several:
         raise UserInputError(f"{name} judged with several settings, name one of: {', '.join(several)}")
     names = list(gathered.names.values())

@@ -195,8 +195,7 @@ class Evaluator(ABC):
         It has to be JSON-serialisable.
         """
 
-    @abstractmethod
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - many need nothing
         """Check, without loading anything, that everything it needs is available; called before any work.
 
         Raises

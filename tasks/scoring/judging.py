@@ -175,6 +175,7 @@ class Judging(Kind[Request]):
         self._scores = ScoreCache()
         self._lock = threading.Lock()
         self._leaders: dict[str, str] = {}
+        self._traced: set[str] = set()  # errors whose traceback is in the log
         self._pairs: dict[str, Pair] = {}
         self._texts: dict[str, AspectText] = {}
 
@@ -386,8 +387,11 @@ class Judging(Kind[Request]):
             why = not_readable(problem)
             fields = {"failure": why.failure, "message": why.message}
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a row: other requests are not affected
-            log.error("%s on pair %s failed:\n%s", self.name, unit.pair.pair_id, traceback.format_exc())
-            fields = {"failure": Failure.INTERNAL_ERROR, "message": _message(problem)}
+            message = _message(problem)
+            said = message if message in self._traced else traceback.format_exc()
+            self._traced.add(message)
+            log.error("%s on pair %s failed:\n%s", self.name, unit.pair.pair_id, said)
+            fields = {"failure": Failure.INTERNAL_ERROR, "message": message}
         return [self._row(unit, {"seconds": time.perf_counter() - began, "cost_usd": 0.0, **fields})]
 
     def failed(self, unit: Request, failure: Failure, message: str) -> list[Judgement]:

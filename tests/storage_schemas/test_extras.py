@@ -15,6 +15,7 @@ from storage_schemas.extras import (
     explain_missing_packages,
     is_installed,
     missing_package,
+    require_extra,
     require_package,
 )
 
@@ -53,6 +54,14 @@ def test_no_module_is_in_two_extras_and_each_command_names_an_extra() -> None:
 )
 def test_the_sentence_has_the_command(module: str, says: str) -> None:
     assert str(missing_package(module)) == says
+
+
+def test_an_extra_is_asked_for_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage_schemas.extras.is_installed", lambda module: module == "cv2")
+    with pytest.raises(PrerequisiteError, match=r"is not installed: pip install 'slvmeval\[build\]'"):
+        require_extra("build")
+    monkeypatch.setattr("storage_schemas.extras.is_installed", lambda module: True)
+    require_extra("build")
 
 
 def test_a_missing_module_of_nobody_stays_what_it_was() -> None:

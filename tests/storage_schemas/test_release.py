@@ -66,7 +66,7 @@ def test_what_is_missing_is_answered_with_what_there_is(store: Store, tmp_path: 
         (store, ("main@1", 1), r"write NAME, or NAME@3"),
         (store, (), "has these releases: main, other"),
         (store, ("../../outside",), "no release"),
-        (empty, (), "has no release yet: slvmeval build"),
+        (empty, (), "has no release yet: `slvmeval build` or `slvmeval pull`"),
         (empty, ("main",), "it has none"),
     ]
     for there, arguments, said in asked:

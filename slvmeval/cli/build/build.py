@@ -171,10 +171,12 @@ def demo(
     from flows.release.flow import BUILD
     from flows.release.options import build_options
     from slvmeval.demo.fetch import fetch_demo
+    from storage_schemas.extras import require_extra
     from tasks.recipe import load_recipe
 
-    # report a wrong name before fetching anything
+    # report a wrong name or a missing package before fetching anything
     recipe = load_recipe(given.recipe)
+    require_extra("build")
     with terminal.long_work("the films", run.quiet) as say:
         files = fetch_demo(given.folder, say=say)
     site = terminal.settings(

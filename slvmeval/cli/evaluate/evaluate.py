@@ -112,10 +112,18 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
 
     answered = [one.label for one in result.evaluators if one.total.answered]
     if not answered:
+        if any(one.total.failures for one in result.evaluators):
+            command = command_line("judgements", "export", "judgements.parquet", store=options.store)
+            terminal.say(f"for the message of each failure: {command}")
         return
     release = Release.open(Store.open(Path(options.store)), options.release, options.version)
     matrix = matrix_of(load_judged_release(release))
-    columns = [column for column, name in enumerate(matrix.evaluators) if name in answered]
+    # one that judged with several settings has a column for each: NAME (SETTINGS)
+    columns = [
+        column
+        for column, name in enumerate(matrix.evaluators)
+        if name in answered or name.rpartition(" (")[0] in answered
+    ]
     if columns:  # controls and excerpts do not count towards the accuracies
         rows = [
             (row.title, row.pairs, *(_accuracy_text(row.cells[column]) for column in columns))

@@ -78,8 +78,8 @@ def new(folder: Path, shape: Shape) -> None:
     terminal.say(
         f"the package of the {shape.value} {name} is in {folder}: {_module(name)}.py contains "
         "all of it. Next:",
-        f"  pip install -e {folder}",
-        f"  pytest {folder}",
+        f"  pip install -e {folder} pytest",
+        f"  python -m pytest {folder}",
         f"  slvmeval evaluate -e {_USE[shape].format(name)} --store STORE",
     )
 

@@ -405,6 +405,7 @@ def pull(
         f"{count_text(counts['sources'], 'source')} in {target.root}",
         f"content checksum {release.manifest.content_checksum}",
         f"next: {command_line('verify', release.name, store=target.root)}",
+        f"then: {command_line('evaluate', release.name, '-e', 'sharpness', store=target.root)}",
     )
 
 

@@ -35,6 +35,9 @@ def test_baselines_judge_and_the_answers_go_to_another_store(
     assert run("judgements", "export", file, *store).out == f"12 judgements: {file}\n"
     assert run("judgements", "import", file, *store).out == "0 judgements were added\n"
     assert "directory" in run("judgements", "export", file.parent, *store, code=2).err
+    # with other settings it has a second column
+    other = run("evaluate", "-e", "coin?seed=5", "--direct", "--workers", "1", "--quiet", *store).out
+    assert len(re.findall(r"coin \([0-9a-f]{6}\)", other)) == 2
 
 
 def test_progress_names_the_films(judged_store: Path, run: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -89,6 +92,8 @@ def test_exit_codes(judged_store: Path, planted: PlantedPackage, run: Run) -> No
     both = run("evaluate", *missing, "-e", "lengths", *words, code=3).out
     assert "missing stopped: weights are missing" in both
     run("evaluate", "other", "-e", "lengths", *words, code=1)
+    refused = run("evaluate", "-e", "planted?mood=refused", *words, code=3).out
+    assert "for the message of each failure: slvmeval judgements export judgements.parquet" in refused
 
 
 def test_evaluators_from_a_file(

@@ -119,6 +119,6 @@ def test_what_cannot_be_compared_is_reported(names: str, asked: tuple[float, ...
 
 def test_a_name_with_two_settings_is_asked_back() -> None:
     held = judged({"a": {"color": GOOD}, "b": {"color": BAD}}, settings=("x", "y"))
-    with pytest.raises(UserInputError, match=r"with several settings, name one of: a \(x\), a \(y\)"):
+    with pytest.raises(UserInputError, match=r"with several settings, name one of: 'a \(x\)', 'a \(y\)'"):
         compare_evaluators(held, "a", "b (x)")
     assert compare_evaluators(held, "a (x)", "a (y)").aspects[0].comparison.difference == 0

@@ -83,6 +83,14 @@ def test_a_video_that_cannot_be_read_is_a_row_with_its_reason(
     assert "Traceback" not in caplog.text
 
 
+def test_an_error_of_an_evaluator_is_traced_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kind = judging(folder, CannotRead(RuntimeError("fell over")))
+    for high in ("h", "i"):
+        assert row(kind, high)[0].message == "RuntimeError: fell over"
+    assert caplog.text.count("Traceback") == 1
+    assert "on pair il failed:\nRuntimeError: fell over" in caplog.text
+
+
 def test_the_cost_of_an_answer_that_was_not_counted_is_unknown_and_estimated(folder: Path) -> None:
     usage = Usage(tokens_out=2, uncounted=1, estimated_in=50)
     made, details = row(judging(folder, Scores(Score(0.5, "toy", usage), Score(0.2, "toy", usage))))
