@@ -94,9 +94,6 @@ class _Baseline(PointwiseScorer):
         """Return the definition of the score."""
         return {"measures": self.measures}
 
-    def check(self) -> None:
-        """Nothing is needed but the frames."""
-
     def score(self, prompt: str, video: Side, aspect: AspectText) -> Score:
         """Return the video's number, whatever the prompt and the aspect.
 
@@ -240,9 +237,6 @@ class Coin(PairwiseJudge):
     def settings(self) -> dict[str, Any]:
         """Return what the answer depends on."""
         return {"seed": self.seed}
-
-    def check(self) -> None:
-        """Check nothing: nothing is needed."""
 
     def compare(self, prompt: str, first: Side, second: Side, aspect: AspectText) -> JudgeAnswer:
         """Return the coin's answer; two videos that are the same to the frame are a tie."""
