@@ -174,17 +174,15 @@ def error_of(status: int, message: str, under: int | None = None) -> Change:
 
 
 @each_provider
-@pytest.mark.parametrize("under", [None, 200])
-def test_402_is_a_quota_that_is_used_up(provider: str, under: int | None) -> None:
-    with pytest.raises(QuotaUsedUp, match="add 5 dollars"):
-        answered(provider, error_of(402, "add 5 dollars", under))
-
-
-@each_provider
-@pytest.mark.parametrize(("status", "error"), [(401, NotAllowed), (404, NotAllowed)])
-def test_the_servers_words_are_told(provider: str, status: int, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("status", "under", "error"),
+    [(401, None, NotAllowed), (404, None, NotAllowed), (402, None, QuotaUsedUp), (402, 200, QuotaUsedUp)],
+)
+def test_the_servers_words_are_told(
+    provider: str, status: int, under: int | None, error: type[Exception]
+) -> None:
     with pytest.raises(error, match="the words"):
-        answered(provider, error_of(status, "the words"))
+        answered(provider, error_of(status, "the words", under))
 
 
 @each_provider

@@ -140,13 +140,6 @@ def test_retry_after_is_obeyed(pauses: Pauses) -> None:
     assert 3000 < until <= 3600
 
 
-def test_an_answer_that_takes_too_long_is_asked_for_again() -> None:
-    with FaultyServer([Reply(delay_s=30.0), Reply("fine")]) as server:
-        (answer,) = ask(server, timeout_s=0.5)
-        assert answer.tries == len(server.seen) > 1
-    assert answer.text == "fine"
-
-
 def test_a_request_that_always_fails_costs_no_other() -> None:
     def plan(_: int, body: dict[str, Any]) -> Reply:
         return Reply(status=500, text="engine") if body["messages"][0]["content"] == "bad" else Reply("fine")

@@ -14,8 +14,6 @@ from tasks.extras.locot2v.dimensions import CLARITY_NAMES, HERD_NAMES
 from tasks.extras.locot2v.events import EventClip, PromptEvent, clips_of, event_clips
 from tasks.extras.locot2v.human_action import action_value
 from tasks.llm.conversation import LiveAsker
-from tasks.llm.printed_prompts import write_prompts
-from tasks.llm.prompt_files import prompt_catalogue, prompt_text, require_prompts
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.shown_videos import SampledVideo
@@ -24,7 +22,6 @@ from tests.tasks.extras.locot2v.talking import (
     PROMPT,
     READS,
     SEES,
-    USUAL,
     Talk,
     failure,
     film,
@@ -37,17 +34,9 @@ from tests.tasks.extras.locot2v.talking import (
     text,
     value,
 )
-from tests.tasks.llm.made_up_paper import check_only_marked_were_sent, write_marked
 from tests.tasks.scoring.sides import FrameList
 from tests.tasks.scoring.suites.told import Told
 from tests.tiny_models.faulty_server import Reply
-
-AREA = "locot2v-bench"
-ASKED = SuitePrompt(
-    prompt_id="p",
-    text="-",
-    details={**PROMPT.details, "questions": {"themes": [{"question": "Is it?", "polarity": "positive"}]}},
-)
 
 
 def entry(number: Any, present: Any = "yes", smooth: Any = "yes") -> dict[str, Any]:
@@ -388,29 +377,3 @@ def test_a_video_of_one_frame_is_not_said_to_last_no_time(server: Told) -> None:
     (result,) = clips(server, most_frames=100_000)
     assert images(server.seen[-1].body) == 3
     assert result.number == 0
-
-
-@pytest.mark.parametrize("whose", ["ours", "a made-up paper's"])
-def test_a_folder_of_prompts_goes_through_every_step(whose: str, server: Told) -> None:
-    """All that a model is told is in the folder; a copy of ours is ours."""
-    folder = server.folder / "prompts"
-    if whose == "ours":
-        write_prompts(folder, {key: prompt_text(key) for key in prompt_catalogue() if key.startswith(AREA)})
-    else:
-        write_marked(folder, AREA)
-    require_prompts(folder)
-    told = str(folder)
-    for name in ("overall_alignment", "event_alignment", "human_action", "theme_clarity"):
-        value(score(server, name, prompts=told))
-    value(score(server, "themes", ASKED, prompts=told))
-    clips(server, prompts=told)
-    bodies = [seen.body for seen in server.seen if "input" not in seen.body]
-    assert set(map(step, bodies)) == {*USUAL}
-    if whose == "ours":
-        asked = len(server.seen)
-        # these are the same requests
-        for name in ("overall_alignment", "theme_clarity"):
-            value(score(server, name))
-        assert len(server.seen) == asked
-    else:
-        check_only_marked_were_sent(bodies, AREA)

@@ -30,7 +30,7 @@ from tests.tasks.extras.video_bench.talking import (
     text,
     video,
 )
-from tests.tasks.llm.made_up_paper import VIDEO_BENCH, check_only_marked_were_sent, write_marked
+from tests.tasks.llm.made_up_paper import VIDEO_BENCH
 from tests.tasks.scoring.sides import Damaged
 from tests.tasks.scoring.suites.told import Told
 from tests.tiny_models.faulty_server import Reply
@@ -279,26 +279,6 @@ def test_the_papers_own_form_of_answers_is_understood(server: Told, tmp_path: Pa
     # another dimension has our words
     ours = ChainOfQuery(BY_NAME["scene_consistency"], scorer._settings)
     assert ours.systems == ChainOfQuery(BY_NAME["scene_consistency"], VideoBenchSettings()).systems
-
-
-def test_a_made_up_folder_goes_through_every_way_of_asking(server: Told, tmp_path: Path) -> None:
-    areas = ("video-bench", "video-bench-criteria")
-    own = str(write_marked(tmp_path / "prompts", *areas))
-    made = suite(server, prompts=own)
-    scores = [{"video": number, "reason": "Seen.", "score": 3} for number in (1, 2)]
-    # both assistants ask one question: the server knows the second by our words alone
-    answer = {"description": "A red ball.", "answers": ["Yes.", "No."]}
-    server.say(Talk({"few-shot": {"scores": scores}, "answer": answer}))
-    for name in BY_NAME:
-        for result in made.scorer(name).score(PROMPT, [video("a", film()), video("b", film(luma=60))]):
-            assert isinstance(result, ScoredVideo), result
-    assert isinstance(score(server, prompts=own, chain_of_query=False), ScoredVideo)
-    assert isinstance(score(server, prompts=own, chained_questions=True), ScoredVideo)
-    none = {"analysis": "Fine.", "questions": []}
-    bodies = [seen.body for seen in server.seen]
-    server.say(Talk({"first assistant": none, "answer": {"description": "A ball.", "answers": []}}))
-    assert isinstance(score(server, 1, prompts=own), ScoredVideo)
-    check_only_marked_were_sent([*bodies, *(seen.body for seen in server.seen)], *areas)
 
 
 @pytest.mark.parametrize(
