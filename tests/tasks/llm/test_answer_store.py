@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from storage_schemas.json_checksum import with_checksum
 from tasks.llm import answer_store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
 from tasks.llm.chat import ChatClient
@@ -89,3 +90,26 @@ def test_caption_is_made_once_by_all_processes(tmp_path: Path, monkeypatch: pyte
         result = want("b")
         other.kill()
         assert result.result(60) == (caption("b"), True)
+
+
+def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
+    kept, gate = AnswerStore(tmp_path), threading.Barrier(8, timeout=60)
+
+    def want(_: int) -> tuple[StoredAnswer, bool]:
+        gate.wait()
+        return kept.get_or_make("k", lambda: caption("k"))
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(want, range(8)))
+    assert {answer.text for answer, _ in results} == {"k"}
+    assert sum(made for _, made in results) == 1
+
+
+def test_a_torn_caption_is_made_again(tmp_path: Path) -> None:
+    whole, made = caption("k"), caption("l")
+    torn = with_checksum(whole.model_dump_json()) + b'\n{"key": "l", "te'
+    (tmp_path / "a.jsonl").write_bytes(torn)
+    kept = AnswerStore(tmp_path)
+    assert kept.get_or_make("k", lambda: pytest.fail("it is there")) == (whole, False)
+    assert kept.get_or_make("l", lambda: made) == (made, True)
+    assert AnswerStore(tmp_path).get_or_make("l", lambda: pytest.fail("it is there"))[0] == made

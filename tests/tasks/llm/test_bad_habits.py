@@ -195,22 +195,14 @@ def test_403_is_this_requests_unless_others_fail_too(provider: str) -> None:
         answered(provider, forbidden)
 
 
-@each_provider
-@pytest.mark.parametrize("status", [429, 500, 529])
-def test_busy_server_is_transient(provider: str, status: int) -> None:
-    # the harmless request is answered
-    (answer,), _ = answered(provider, error_of(status, "busy"), Said(), patience_s=0.0)
-    assert answer.failure is Failure.SERVER_ERROR
-    with pytest.raises(NotJudged, match="server_error"):
-        complete(answer)
-
-
 @pytest.mark.parametrize(
     ("status", "text", "codes", "failure"),
     [
         (400, " (Your credit balance is too low)", (), Failure.QUOTA_USED_UP),
         (429, " (slow down)", ("insufficient_quota",), Failure.QUOTA_USED_UP),
         (429, " (slow down)", (), Failure.SERVER_ERROR),
+        (500, " (busy)", (), Failure.SERVER_ERROR),
+        (529, " (busy)", (), Failure.SERVER_ERROR),
         (403, " (no)", (), Failure.REFUSED),
         (404, " (no)", (), Failure.NOT_ALLOWED),
         (422, " (no)", (), Failure.REFUSED),

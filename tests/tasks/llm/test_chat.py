@@ -86,18 +86,6 @@ def test_the_number_in_flight_is_limited_and_each_is_answered_in_its_place() -> 
     assert [answer.text for answer in answers] == [str(n) for n in range(50)]
 
 
-def test_next_request_takes_the_place_of_an_answered_one() -> None:
-    texts = []
-
-    def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
-        texts.append((place, answer.text))
-        return HELLO if len(texts) < 3 else None
-
-    with FaultyServer([Reply("a"), Reply("b"), Reply("c")]) as server:
-        ask_all(ChatServer(name="s", url=server.url, model="tiny"), [HELLO], on_answer)
-    assert texts == [(0, "a"), (0, "b"), (0, "c")]
-
-
 FAULTS = [
     *(Reply(status=status) for status in (408, 409, 500, 503)),
     *(Reply(cut=place) for place in ("before", "body")),

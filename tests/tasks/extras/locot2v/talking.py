@@ -17,7 +17,7 @@ from tasks.llm.usage import NotJudged
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
 from tests.tasks.scoring.sides import FrameList, flat
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, scored
 from tests.tiny_models.faulty_server import Reply
 
 #: The models that the suite asks for, by role.
@@ -170,12 +170,5 @@ def score(
 
 
 def value(found: ScoredVideo | NotJudged) -> float:
-    """Return a score that has to be there."""
-    assert isinstance(found, ScoredVideo), found
-    return found.value
-
-
-def failure(found: ScoredVideo | NotJudged) -> NotJudged:
-    """Return a failure that has to be there."""
-    assert isinstance(found, NotJudged), found
-    return found
+    """Return the number of a score that has to be there."""
+    return scored(found).value

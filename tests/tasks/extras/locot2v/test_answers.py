@@ -21,9 +21,9 @@ from tests.tasks.extras.locot2v.talking import (
     LOCATES,
     PROMPT,
     READS,
+    RISE,
     SEES,
     Talk,
-    failure,
     film,
     images,
     score,
@@ -35,7 +35,7 @@ from tests.tasks.extras.locot2v.talking import (
     value,
 )
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, failure, scored
 from tests.tiny_models.faulty_server import Reply
 
 
@@ -44,7 +44,7 @@ def entry(number: Any, present: Any = "yes", smooth: Any = "yes") -> dict[str, A
 
 
 def test_actions_are_extracted_then_looked_for(server: Told) -> None:
-    result = score(server, "human_action")
+    result = scored(score(server, "human_action"))
     first, second = (seen.body for seen in server.seen)
     assert steps(server) == ["actions", "look"]
     assert (first["model"], second["model"]) == (READS, SEES)
@@ -53,7 +53,6 @@ def test_actions_are_extracted_then_looked_for(server: Told) -> None:
     assert "1. A man waves.\n2. A man sits." in text(second)
     assert images(second) == 3
     # the first is there and smooth, the second is there and not
-    assert isinstance(result, ScoredVideo)
     assert result.value == 0.75
     assert result.details["actions"] == [
         {"action": "A man waves.", "present": "yes", "smooth": "yes"},
@@ -84,39 +83,6 @@ def test_human_action_without_actions_sends_no_frame(server: Told, actions: Any,
     server.say(Talk(actions={"actions": actions}))
     assert failure(score(server, "human_action")).failure is expected
     assert steps(server) == ["actions"]
-    # actions of the prompts file are the same
-    if len(actions) > 20:
-        return
-    given = PROMPT.model_copy(update={"details": {"actions": actions}})
-    result = failure(score(server, "human_action", given))
-    assert result.failure is expected
-    assert "fix `details`" in result.message or expected is Failure.NO_ANSWER
-    assert steps(server) == ["actions"]
-
-
-@pytest.mark.parametrize(
-    "look",
-    [
-        "Both are there.",
-        {"actions": [entry(1)]},
-        {"actions": [entry(1), entry(2), entry(3)]},
-        {"actions": [entry(1), entry(1)]},
-        {"actions": [entry(1), entry("2")]},
-        {"actions": [entry(1), entry(True)]},
-        {"actions": [entry(1), entry(2, "perhaps")]},
-        {"actions": [entry(1), entry(2, "yes", True)]},
-        {"actions": [entry(1), "yes"]},
-        '["yes", "yes"]',
-    ],
-)
-def test_odd_looks_are_a_reason_and_only_that_step_is_asked_again(server: Told, look: Any) -> None:
-    server.say(Talk(look=[look, {"actions": [entry(1), entry(2)]}]))
-    result = failure(score(server, "human_action"))
-    assert result.failure is Failure.NOT_UNDERSTOOD
-    assert result.message.startswith("look for actions")
-    assert sum(one.tokens_in for one in result.usage.others) == 200
-    assert value(score(server, "human_action")) == 1
-    assert steps(server) == ["actions", "look", "look"]
 
 
 def scores(*values: Any) -> dict[str, Any]:
@@ -173,8 +139,7 @@ def test_more_rounds_later_pay_for_the_new_ones_only(server: Told) -> None:
 def test_a_failed_round_is_missing_and_never_zero(server: Told, odd: Any) -> None:
     answers = [scores(4, 4, 4, 4), Reply("[]") if odd == [] else odd, scores(2, 2, 2, 2)]
     server.say(Talk(clarity=answers))
-    result = score(server, "logical_structure")
-    assert isinstance(result, ScoredVideo)
+    result = scored(score(server, "logical_structure"))
     assert result.value == 0.75
     assert result.details["rounds"] == [4, None, 2]
     assert len(result.details["failed"]) == 1
@@ -231,12 +196,11 @@ def test_the_share_of_good_answers_leaves_unclear_ones_out(
     server: Told, polarities: tuple[str, ...], said: tuple[str, ...], expected: float | None
 ) -> None:
     server.say(Talk(questions=answers(*said)))
-    result = score(server, "themes", asked(*polarities))
+    result = scored(score(server, "themes", asked(*polarities)))
     if expected is None:
         assert failure(result).failure is Failure.NO_ANSWER
         assert "2 questions" in failure(result).message
         return
-    assert isinstance(result, ScoredVideo)
     assert result.value == expected
     assert result.details["unclear"] == said.count("unclear")
     assert [one["answer"] for one in result.details["questions"]] == list(said)
@@ -262,35 +226,86 @@ def test_each_attribute_asks_its_own_questions(server: Told, name: str) -> None:
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [answers("yes"), answers("yes", "no", "no"), answers("yes", "maybe"), answers("yes", None), "yes, no"],
-)
-def test_odd_answers_are_a_reason_and_asked_again(server: Told, odd: Any) -> None:
-    server.say(Talk(questions=[odd, answers("yes", "no")]))
-    prompt = asked("positive", "negative")
-    assert failure(score(server, "themes", prompt)).failure is Failure.NOT_UNDERSTOOD
-    assert value(score(server, "themes", prompt)) == 1
+#: Of a step: the dimension, the prompt, the requests up to that step, and answers that fit.
+STEPS: dict[str, tuple[str, SuitePrompt, list[str], dict[str, Any]]] = {
+    "look for actions": ("human_action", PROMPT, ["actions", "look"], {"actions": [entry(1), entry(2)]}),
+    "questions": ("themes", asked("positive", "negative"), ["questions"], answers("yes", "no")),
+    "events of the prompt": ("event_alignment", PROMPT, ["events"], {"events": [RISE]}),
+}
+ODD: list[tuple[str, Any]] = [
+    ("look for actions", "Both are there."),
+    ("look for actions", {"actions": [entry(1)]}),
+    ("look for actions", {"actions": [entry(1), entry(2), entry(3)]}),
+    ("look for actions", {"actions": [entry(1), entry(1)]}),
+    ("look for actions", {"actions": [entry(1), entry("2")]}),
+    ("look for actions", {"actions": [entry(1), entry(True)]}),
+    ("look for actions", {"actions": [entry(1), entry(2, "perhaps")]}),
+    ("look for actions", {"actions": [entry(1), entry(2, "yes", True)]}),
+    ("look for actions", {"actions": [entry(1), "yes"]}),
+    ("look for actions", '["yes", "yes"]'),
+    ("questions", answers("yes")),
+    ("questions", answers("yes", "no", "no")),
+    ("questions", answers("yes", "maybe")),
+    ("questions", answers("yes", None)),
+    ("questions", "yes, no"),
+    ("events of the prompt", "Sun and man."),
+    ("events of the prompt", {"events": "sun"}),
+    ("events of the prompt", {"events": [["sun"]]}),
+    ("events of the prompt", {"events": [{**RISE, "event": ""}]}),
+    ("events of the prompt", {"events": [{**RISE, "camera": 3}]}),
+    ("events of the prompt", {"events": [RISE] * 41}),
+]
+
+
+@pytest.mark.parametrize(("name", "odd"), ODD)
+def test_odd_answers_are_a_reason_and_only_that_step_is_asked_again(
+    server: Told, name: str, odd: Any
+) -> None:
+    dimension, prompt, until, fitting = STEPS[name]
+    server.say(Talk(**{until[-1]: [odd, fitting]}))
+    result = failure(score(server, dimension, prompt))
+    assert result.failure is Failure.NOT_UNDERSTOOD
+    assert result.message.startswith(name)
+    # what was paid for it is known
+    assert sum(one.tokens_in for one in result.usage.others) == 100 * len(until)
+    assert result.calls == len(until)
+    assert steps(server) == until
+    assert value(score(server, dimension, prompt)) == 1
+    assert steps(server)[len(until)] == until[-1]
+
+
+QUESTION = {"question": "Is it?", "polarity": "positive"}
+
+
+def themes(questions: Any) -> dict[str, Any]:
+    return {"questions": {"themes": questions}}
 
 
 @pytest.mark.parametrize(
-    "questions",
+    ("name", "details", "expected", "said"),
     [
-        "Is it?",
-        {"themes": "Is it?"},
-        {"themes": ["Is it?"]},
-        {"themes": [{"question": "Is it?"}]},
-        {"themes": [{"question": "Is it?", "polarity": "maybe"}]},
-        {"themes": [{"question": " ", "polarity": "positive"}]},
-        {"themes": []},
-        {},
+        ("themes", {"questions": "Is it?"}, Failure.NO_ANSWER, "themes"),
+        ("themes", themes("Is it?"), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes(["Is it?"]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([{"question": "Is it?"}]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([{**QUESTION, "polarity": "maybe"}]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([{**QUESTION, "question": " "}]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([]), Failure.NO_ANSWER, "themes"),
+        ("themes", {"questions": {}}, Failure.NO_ANSWER, "themes"),
+        ("event_alignment", {"events": "sun"}, Failure.NOT_UNDERSTOOD, "prompt's events"),
+        ("event_alignment", {"events": [RISE, "sun"]}, Failure.NOT_UNDERSTOOD, "prompt's events"),
+        ("event_alignment", {"events": [{"subject": "sun"}]}, Failure.NOT_UNDERSTOOD, "prompt's events"),
+        ("human_action", {"actions": []}, Failure.NO_ANSWER, "no action"),
+        ("human_action", {"actions": "waves"}, Failure.NOT_UNDERSTOOD, "fix `details`"),
+        ("human_action", {"actions": [1]}, Failure.NOT_UNDERSTOOD, "fix `details`"),
     ],
-)
-def test_odd_questions_of_a_prompts_file_are_a_reason(server: Told, questions: Any) -> None:
-    prompt = SuitePrompt(prompt_id="p", text="-", details={"questions": questions})
-    result = failure(score(server, "themes", prompt))
-    assert result.failure in (Failure.NO_ANSWER, Failure.NOT_UNDERSTOOD)
-    assert "themes" in result.message
+)  # fmt: skip
+def test_odd_details_of_a_prompts_file_are_a_reason(
+    server: Told, name: str, details: dict[str, Any], expected: Failure, said: str
+) -> None:
+    result = failure(score(server, name, SuitePrompt(prompt_id="p", text="-", details=details)))
+    assert result.failure is expected
+    assert said in result.message
     assert not server.seen
 
 

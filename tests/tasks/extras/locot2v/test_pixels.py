@@ -49,6 +49,7 @@ from tasks.scoring.suites.base import ScoredVideo
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
 from tests.tasks.extras.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
 from tests.tasks.scoring.sides import FrameList
+from tests.tasks.scoring.suites.told import failure, scored
 
 W, H = 128, 96
 RNG = np.random.default_rng(3)
@@ -136,6 +137,9 @@ def test_frames_are_read_a_few_at_a_time() -> None:
     video = panned(2, 5)
     warping_error(video, dis_flow)
     assert max(len(read) for read in video.reads) <= 2
+    long = Endless(60)
+    find_cuts(long)
+    assert long.most_at_once == 1
     # steps are apart in time
     assert sampled(side([window(0)] * 24, fps=24.0), 0.125) == list(range(0, 24, 3))
     assert sampled(side([window(0)] * 3, fps=1.0), 0.125) == [0, 1, 2]
@@ -242,13 +246,6 @@ def test_they_are_those_that_pyscenedetect_finds_in_the_file(film_path: Path) ->
     assert find_cuts(FileVideo(film_path, FrameRate(long_side=96))) == theirs
 
 
-def test_one_frame_is_read_at_a_time_and_opencv_is_the_one_we_want() -> None:
-    video = Endless(60)
-    find_cuts(video)
-    assert video.most_at_once == 1
-    assert hasattr(cv2, "xphoto")
-
-
 def score(dimension: str, video: object, folder: Path, **visual: object) -> ScoredVideo | NotJudged:
     setup = Setup(store_path=str(Store.create(folder).root))
     scorer = Locot2vBench(setup, visual={"base": "cpu-approx", **visual}).scorer(dimension)
@@ -262,8 +259,7 @@ def score(dimension: str, video: object, folder: Path, **visual: object) -> Scor
     [("temporal_flickering", 1), ("dynamic_degree", 0), ("motion_smoothness", 1), ("warping_error", 1)],
 )
 def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: Path) -> None:
-    result = score(dimension, scenes([5]), tmp_path)
-    assert isinstance(result, ScoredVideo)
+    result = scored(score(dimension, scenes([5]), tmp_path))
     assert result.value == pytest.approx(value, abs=1e-3)
     assert result.details["rests_on"] >= 2
     assert result.usage.frames == 5
@@ -274,15 +270,13 @@ def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: 
 
 @pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
 def test_a_video_of_one_frame_has_a_reason_in_place_of_a_score(dimension: str, tmp_path: Path) -> None:
-    result = score(dimension, scenes([1]), tmp_path)
-    assert isinstance(result, NotJudged)
+    result = failure(score(dimension, scenes([1]), tmp_path))
     assert result.failure is Failure.NO_ANSWER
     assert "of one frame" in result.message or "needs three frames" in result.message
 
 
 def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None:
-    result = score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path)
-    assert isinstance(result, NotJudged)
+    result = failure(score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path))
     assert result.message == "no two frames lie 0.125 s apart"
     # other constants have other steps
     video = side([scene(1), np.roll(scene(1), 1, 1), scene(1)])
@@ -292,11 +286,9 @@ def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None
 
 def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
     flashing = side([scene(1), np.minimum(scene(1), 225) + 30] * 3)
-    result = [score("warping_error", flashing, tmp_path, worst_warping=worst) for worst in (1.0, 2.0)]
-    assert isinstance(result[0], ScoredVideo)
-    assert isinstance(result[1], ScoredVideo)
+    result = [scored(score("warping_error", flashing, tmp_path, worst_warping=worst)) for worst in (1.0, 2.0)]
     error = result[0].details["error"]
-    assert [one.value for one in result] == pytest.approx([1 - error, 1 - error / 2])  # type: ignore[union-attr]
+    assert [one.value for one in result] == pytest.approx([1 - error, 1 - error / 2])
     setup = Setup(store_path=str(Store.create(tmp_path).root))
     given: tuple[Any, ...] = ("cpu-approx", {"base": "cpu-approx", "pixels": {"static_px": 2.0}})
     ours, other = (Locot2vBench(setup, visual=visual).scorer("temporal_flickering") for visual in given)
@@ -347,9 +339,7 @@ def test_flicker_and_warping_share_flows(first: str, tmp_path: Path, monkeypatch
     # another process would make its own suite, as here
     result = {name: score(name, video, tmp_path) for name in sorted(names, key=lambda name: name != first)}
     assert len(flows) == 2 * 9
-    flicker, warping = (result[name] for name in names)
-    assert isinstance(flicker, ScoredVideo)
-    assert isinstance(warping, ScoredVideo)
+    flicker, warping = (scored(result[name]) for name in names)
     # bit for bit what each of them is by itself
     assert flicker.value == flicker_alone.value
     assert flicker.details["rests_on"] == flicker_alone.steps
@@ -362,12 +352,10 @@ def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
     name: str, flows_a_step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video = side([scene(1), np.roll(scene(1), 1, 1), scene(1), scene(1)])
-    kept = score(name, video, tmp_path)
+    kept = scored(score(name, video, tmp_path))
     flows = counting(monkeypatch)
     monkeypatch.setattr(picture_models, "MAX_KEPT", 2)
-    alone = score(name, video, tmp_path)
-    assert isinstance(kept, ScoredVideo)
-    assert isinstance(alone, ScoredVideo)
+    alone = scored(score(name, video, tmp_path))
     assert alone.value == kept.value
     assert len(flows) == flows_a_step * 3
 

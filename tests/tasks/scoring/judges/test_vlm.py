@@ -16,11 +16,10 @@ import pytest
 from PIL import Image
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.json_checksum import with_checksum
 from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
-from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.answer_store import AnswerStore
 from tasks.llm.exchange import ChatAnswer
 from tasks.llm.preference import TOP_LOGPROBS
 from tasks.llm.prompt_files import prompt_text
@@ -369,32 +368,6 @@ def test_descriptions_are_made_once_and_never_see_the_prompt(tmp_path: Path, vid
     with FaultyServer([Reply("no JSON")]) as server, pytest.raises(NotJudged, match="not_understood"):
         text_judge(server, tmp_path / "none").compare(PROMPT, *videos, COLOUR)
     assert not list((tmp_path / "none").glob("*"))
-
-
-def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
-    kept, made, gate = AnswerStore(tmp_path), [], threading.Barrier(8, timeout=60)
-
-    def make() -> StoredAnswer:
-        made.append(1)
-        return StoredAnswer(key="k", text="t", model="m")
-
-    def want(_: int) -> str:
-        gate.wait()
-        return kept.get_or_make("k", make)[0].text
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(want, range(8))) == {"t"}
-    assert len(made) == 1
-
-
-def test_a_torn_caption_is_made_again(tmp_path: Path) -> None:
-    whole, made = (StoredAnswer(key=key, text=key, model="m") for key in "kl")
-    torn = with_checksum(whole.model_dump_json()) + b'\n{"key": "l", "te'
-    (tmp_path / "a.jsonl").write_bytes(torn)
-    kept = AnswerStore(tmp_path)
-    assert kept.get_or_make("k", lambda: pytest.fail("it is there")) == (whole, False)
-    assert kept.get_or_make("l", lambda: made) == (made, True)
-    assert AnswerStore(tmp_path).get_or_make("l", lambda: pytest.fail("it is there"))[0] == made
 
 
 def test_estimates_count_what_is_sent(videos: Videos, tmp_path: Path) -> None:
