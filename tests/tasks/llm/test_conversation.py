@@ -117,17 +117,6 @@ def test_steps_are_sent_to_the_models_of_their_roles_and_noted_with_answers_and_
     assert usage.others == (ModelUsage("reads", 100, 20),)
 
 
-def test_a_step_s_seed_and_temperature_replace_those_of_the_model(tmp_path: Path) -> None:
-    models = {"language": model("reads", temperature=0.2, extra_body={"top_k": 5})}
-    with served(4) as server:
-        asker = LiveAsker(roles(tmp_path, server, models))
-        asker.ask(STEP)
-        asker.ask(replace(STEP, temperature=0.9, seed=7))
-    plain, seeded = (seen.body for seen in server.seen)
-    assert (plain["temperature"], plain["top_k"], plain.get("seed")) == (0.2, 5, None)
-    assert (seeded["temperature"], seeded["top_k"], seeded["seed"]) == (0.9, 5, 7)
-
-
 def test_only_what_an_answer_depends_on_asks_again(tmp_path: Path) -> None:
     steps: list[dict[str, Any]] = [
         {"text": "Another text."},

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, Reason, SetAside
-from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
+from storage_schemas.judgements import Failure
 from tasks.extras.locot2v.suite import Locot2vBench
 from tasks.extras.locot2v.text_similarity import (
     ClipEmbedder,
@@ -22,7 +22,6 @@ from tasks.extras.locot2v.text_similarity import (
 from tasks.llm.answer_store import AnswerStore
 from tasks.models.add import add_model
 from tasks.scoring.suites.base import SuitePrompt
-from tests.storage_schemas.full_disk import fill
 from tests.tasks.extras.locot2v.talking import (
     EMBEDS,
     PROMPT,
@@ -32,20 +31,18 @@ from tests.tasks.extras.locot2v.talking import (
     WAVE,
     Talk,
     event,
-    film,
     images,
     score,
     setup,
     step,
     steps,
     suite,
-    text,
     value,
     video,
 )
 from tests.tasks.scoring.encoders import Directions, Planted
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told, failure, scored
+from tests.tasks.scoring.suites.told import Told, failure, film, scored, text
 from tests.tiny_models.clip import tiny_clip
 from tests.tiny_models.faulty_server import Reply
 
@@ -191,17 +188,6 @@ def test_what_was_paid_before_a_video_went_away_is_known(server: Told) -> None:
     assert steps(server) == ["events"]
     assert result.calls == 1
     assert [(one.model, one.tokens_in) for one in result.usage.others] == [(READS, 100)]
-
-
-def test_full_store_keeps_cost(server: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        fill(patched, server.folder / "store" / "suites")
-        result = failure(score(server, "overall_alignment"))
-    assert "no space left below" in result.message
-    assert result.failure in TRANSIENT_FAILURES
-    assert result.calls == 1
-    assert [(one.model, one.tokens_in) for one in result.usage.others] == [(SEES, 100)]
-    assert value(score(server, "overall_alignment")) == pytest.approx(0.5)
 
 
 def similarity(folder: Path) -> tuple[TextSimilarity, Directions]:

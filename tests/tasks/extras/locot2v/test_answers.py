@@ -24,18 +24,16 @@ from tests.tasks.extras.locot2v.talking import (
     RISE,
     SEES,
     Talk,
-    film,
     images,
     score,
     setup,
     step,
     steps,
     suite,
-    text,
     value,
 )
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told, failure, scored
+from tests.tasks.scoring.suites.told import Told, failure, film, scored, text
 from tests.tiny_models.faulty_server import Reply
 
 
@@ -103,9 +101,11 @@ def test_the_number_is_the_mean_of_the_rounds_over_four(server: Told) -> None:
 
 def test_each_round_has_a_seed_of_its_own_and_no_round_knows_the_prompt(server: Told) -> None:
     score(server, "theme_clarity")
-    score(server, "theme_clarity", repeat=1)
+    own = {"model": "sees", "server": "s", "temperature": 0.2, "extra_body": {"top_k": 5}}
+    score(server, "theme_clarity", repeat=1, multimodal=own)
     bodies = [seen.body for seen in server.seen]
     assert {body["temperature"] for body in bodies} == {0.7}
+    assert [body.get("top_k") for body in bodies] == [None] * 3 + [5] * 3
     assert [body["seed"] for body in bodies] == [0, 1, 2, 1000, 1001, 1002]
     assert all(PROMPT.details["base"] not in str(body["messages"]) for body in bodies)
     # a server that wants no temperature gets none
@@ -196,11 +196,12 @@ def test_the_share_of_good_answers_leaves_unclear_ones_out(
     server: Told, polarities: tuple[str, ...], said: tuple[str, ...], expected: float | None
 ) -> None:
     server.say(Talk(questions=answers(*said)))
-    result = scored(score(server, "themes", asked(*polarities)))
+    found = score(server, "themes", asked(*polarities))
     if expected is None:
-        assert failure(result).failure is Failure.NO_ANSWER
-        assert "2 questions" in failure(result).message
+        assert failure(found).failure is Failure.NO_ANSWER
+        assert "2 questions" in failure(found).message
         return
+    result = scored(found)
     assert result.value == expected
     assert result.details["unclear"] == said.count("unclear")
     assert [one["answer"] for one in result.details["questions"]] == list(said)

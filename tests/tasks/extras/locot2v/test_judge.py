@@ -18,8 +18,8 @@ from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.suites.pairwise import each_dimension
-from tests.tasks.extras.locot2v.talking import MODELS, RISE, ROLES, WAVE, Talk, film, setup, step, steps, text
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.extras.locot2v.talking import MODELS, RISE, ROLES, WAVE, Talk, setup, step, steps
+from tests.tasks.scoring.suites.told import Told, film, text
 
 PROMPT = "The sun rises.\nA man waves.\nNight falls."
 #: Aspects whose dimension loads no model.

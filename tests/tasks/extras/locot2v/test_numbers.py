@@ -250,20 +250,6 @@ def test_a_wrong_order_costs_its_share(order: tuple[int, ...], turned: int) -> N
         match_events(np.eye(3), np.ones((4, 2, 3)))
 
 
-def test_a_score_is_the_description_times_the_mean_of_the_fields() -> None:
-    assert match_events(np.eye(3), ONES).value == 1
-    fields = np.array([0.2, 0.4, 0.6, 0.8]).reshape(4, 1, 1)
-    result = match_events(np.array([[0.5]]), fields)
-    assert result.value == pytest.approx(0.25)
-    assert result.matches[0].fields == pytest.approx(0.5)
-    # missing events count where that is wanted
-    description, fields = np.ones((4, 2)), np.ones((4, 4, 2))
-    assert match_events(description, fields).value == 1
-    assert match_events(description, fields, MatchSettings(over="prompt")).value == 0.5
-    assert match_events(np.ones((2, 0)), np.ones((4, 2, 0))).value == 0
-    assert match_events(np.ones((0, 2)), np.ones((4, 0, 2))).value is None
-
-
 @given(arrays(np.float64, (4, 4), elements=st.floats(0, 1)))
 def test_it_is_the_best_of_all_matchings(weights: np.ndarray) -> None:
     result = match_events(weights, np.ones((1, 4, 4)), MatchSettings(order_penalty=0))

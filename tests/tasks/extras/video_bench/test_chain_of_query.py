@@ -22,16 +22,14 @@ from tests.tasks.extras.video_bench.talking import (
     USUAL,
     Talk,
     addresses,
-    film,
     only,
     steps,
     suite,
-    text,
     video,
 )
 from tests.tasks.llm.made_up_paper import VIDEO_BENCH
 from tests.tasks.scoring.sides import Damaged
-from tests.tasks.scoring.suites.told import Told, failure, scored
+from tests.tasks.scoring.suites.told import Told, failure, film, scored, text
 from tests.tiny_models.faulty_server import Reply
 
 FIVE = ["describe", "first assistant", "second assistant", "answer", "score"]

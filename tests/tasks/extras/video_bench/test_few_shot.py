@@ -26,16 +26,14 @@ from tests.tasks.extras.video_bench.talking import (
     PROMPT,
     Talk,
     addresses,
-    film,
     lights,
     pictures,
     steps,
     suite,
-    text,
     video,
 )
 from tests.tasks.scoring.sides import Damaged, FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film, text
 from tests.tiny_models.faulty_server import Reply
 
 NAMES = [dimension.name for dimension in DIMENSIONS if dimension.group == QUALITY]

@@ -25,17 +25,15 @@ from tests.tasks.extras.video_bench.talking import (
     USUAL,
     Talk,
     addresses,
-    film,
     lights,
     only,
     pictures,
     setup,
     step,
     steps,
-    text,
 )
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film, text
 from tests.tiny_models.faulty_server import Reply
 
 PROMPT = "A red ball rolls.\nIt comes to rest.\nNight falls."
@@ -265,7 +263,7 @@ def test_settings_that_do_not_fit(server: Told, words: str, said: str) -> None:
 
 
 def test_it_is_an_evaluator_as_authors_are_told(server: Told) -> None:
-    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)))
+    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)), frames=24)
 
 
 def test_rough_tokens_cover_a_text() -> None:

@@ -22,7 +22,7 @@ from tests.tasks.extras.video_bench import talking as video_bench
 from tests.tasks.llm.made_up_paper import check_only_marked_were_sent, write_marked
 from tests.tasks.scoring.judges import test_video_score as video_score
 from tests.tasks.scoring.one_source import ASPECTS, OneSource, judged
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film
 from tests.tiny_models.faulty_server import Reply
 
 AREAS = ("judges", "descriptions", "video-bench", "video-bench-criteria", "locot2v-bench")
@@ -68,7 +68,7 @@ def of_video_score(folder: str) -> Iterator[Any]:
 
 def of_video_bench(server: Told, folder: str) -> Iterator[Any]:
     """Yield what is asked in every dimension, and in each way of asking."""
-    films = [video_bench.video(name, video_bench.film(luma=luma)) for name, luma in (("a", 100), ("b", 60))]
+    films = [video_bench.video(name, film(luma=luma)) for name, luma in (("a", 100), ("b", 60))]
     # both assistants ask one question: the server knows the second by our words alone
     answers = ["Yes.", "No."]
     scores = [{"video": number, "reason": "Seen.", "score": 3} for number in (1, 2)]
@@ -97,8 +97,8 @@ def of_locot2v(server: Told, folder: str) -> Iterator[Any]:
     for name in ("overall_alignment", "event_alignment", "human_action", "theme_clarity", HERD_NAMES[0]):
         locot2v.value(locot2v.score(server, name, prompt, prompts=folder))
     settings = locot2v.suite(server, prompts=folder).settings
-    film = SampledVideo("digest", locot2v.film())
-    event_clips(LiveAsker(roles_of(locot2v.setup(server), settings)), prompt, film, settings)
+    shown = SampledVideo("digest", film())
+    event_clips(LiveAsker(roles_of(locot2v.setup(server), settings)), prompt, shown, settings)
     yield from (seen.body for seen in server.seen if "messages" in seen.body)
 
 
