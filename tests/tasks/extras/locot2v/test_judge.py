@@ -122,6 +122,7 @@ def test_the_dry_run_counts_both_videos_and_asks_nobody(server: Told) -> None:
         ({"mapping": {"color": "colour"}}, "no dimension 'colour' for color"),
         ({"mapping": {"color": "themes"}}, "cannot stand for color"),
         ({"prompt_share": 1.5}, "between 0 and 1"),
+        ({"round": 2}, "did you mean rounds"),
     ],
 )
 def test_settings_that_do_not_fit_are_reported(server: Told, settings: dict[str, Any], said: str) -> None:

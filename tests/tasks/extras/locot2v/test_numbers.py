@@ -246,6 +246,7 @@ def test_a_wrong_order_costs_its_share(order: tuple[int, ...], turned: int) -> N
     assert result.inversions == turned == inversions([m.video_event for m in result.matches])
     assert result.value == pytest.approx(1 - 0.6 * turned / 3)
     assert [(m.prompt_event, m.video_event) for m in result.matches] == list(enumerate(order))
+    assert match_events(np.ones((0, 2)), np.ones((4, 0, 2))).value is None
     with pytest.raises(ValueError, match="do not fit"):
         match_events(np.eye(3), np.ones((4, 2, 3)))
 

@@ -15,6 +15,8 @@ import pytest
 from tasks.extras.prompt_suite.maker import Made
 from tasks.extras.prompt_suite.videos import SourceVideo
 from tasks.llm import meter
+from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import Limits, Spending
 from tasks.llm.meter import Meter
 from tasks.llm.usage import Price, Prices
@@ -196,3 +198,25 @@ def test_ended_run_asks_no_more(writing: Writing, two: Videos, monkeypatch: pyte
     assert [one.state for one in result] == ["ready", "ready"]
     assert writing.author.asked["events"] == 2
     assert len(writing.server.seen) == asked + result[1].calls
+
+
+def test_after_a_kill_nothing_is_paid_for_twice(
+    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """Ends a process at once, as kill -9 does."""
+
+    ask = ChatClient.ask
+
+    def killed_amid_the_questions(self: ChatClient, request: ChatRequest) -> ChatAnswer:
+        if writing.author.asked["questions"] == 3:
+            raise Killed
+        return ask(self, request)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ChatClient, "ask", killed_amid_the_questions)
+        with pytest.raises(Killed):
+            make(writing, two[:1])
+    answered = len(writing.server.seen)
+    (made,) = make(writing, two[:1])
+    assert (made.state, answered + made.calls, len(writing.server.seen)) == ("ready", ALL, ALL)

@@ -370,6 +370,18 @@ def test_descriptions_are_made_once_and_never_see_the_prompt(tmp_path: Path, vid
     assert not list((tmp_path / "none").glob("*"))
 
 
+def test_a_description_out_of_a_batch_is_not_asked_for_again(tmp_path: Path, videos: Videos) -> None:
+    with FaultyServer(described) as server:
+        both = (MODEL, client(server.url))
+        kept = Descriptions(*both, AnswerStore(tmp_path), FeatureCache())
+        for side, text in zip(videos, ("a car", "a van"), strict=True):
+            kept.keep(ChatAnswer(text=json.dumps({"description": text})), side, COLOUR, "test")
+        TextJudge("tiny-text", both, kept).compare(PROMPT, *videos, COLOUR)
+        (seen,) = server.seen
+    (told,) = parts(seen.body)
+    assert told.index("a car") < told.index("a van")
+
+
 def test_estimates_count_what_is_sent(videos: Videos, tmp_path: Path) -> None:
     with FaultyServer(described) as server:
         asked = judge(server)
