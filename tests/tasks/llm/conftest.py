@@ -7,24 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tasks.llm import chat
-from tasks.llm.chat import ChatClient
-from tasks.llm.servers import ChatServer
+from tests.tasks.llm.open_clients import closed_in_the_end
 
 
 @pytest.fixture(autouse=True)
-def closed_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Close what a test opened: a process keeps its clients otherwise."""
-    made: dict[ChatServer, ChatClient] = {}
-
-    def find(server: ChatServer) -> ChatClient:
-        if server not in made:
-            made[server] = ChatClient(server)
-        return made[server]
-
-    monkeypatch.setattr("tasks.llm.conversation.client_of", find)
-    yield
-    for client in made.values():
-        client.close()
+def closed_clients() -> Iterator[None]:
+    with closed_in_the_end():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from storage_schemas.json_checksum import with_checksum
 from tasks.llm import answer_store
 from tasks.llm.answer_store import AnswerStore, StoredAnswer
+from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import ChatAnswer
+from tasks.llm.requests import Calls, usage_of_kept
+from tasks.llm.servers import ChatServer
+from tasks.llm.usage import ModelUsage
+from tasks.llm.vision_models import VlmModel
 
 #: Makes the captions that nobody has made yet, each when it is told to.
 OTHER = """
@@ -32,6 +39,18 @@ for key in ("there", "a", "b"):
 
 def caption(key: str) -> StoredAnswer:
     return StoredAnswer(key=key, text=key, model="m")
+
+
+def test_a_kept_answer_has_the_prices_of_its_tokens(tmp_path: Path) -> None:
+    model = VlmModel(model="tiny", server="s", context_tokens=9000, answer_tokens=100, most_images=4)
+    server = ChatServer(name="s", url="http://127.0.0.1:1", model="tiny")
+    calls = Calls(model, ChatClient(server), AnswerStore(tmp_path))
+    cached = ChatAnswer(text="{}", model="m", tokens_in=90, tokens_out=5, cached_in=60, written_in=20)
+    calls.keep("cached", cached, {}, None, {})
+    calls.keep("half", ChatAnswer(text="{}", model="m", tokens_out=5), {}, None, {"expected_in": 80})
+    first, second = (usage_of_kept(one) for one in map(calls.answers.find, ("cached", "half")) if one)
+    assert first == ModelUsage("m", tokens_in=90, tokens_out=5, cached_in=60, written_in=20)
+    assert second == ModelUsage("m", tokens_out=5, uncounted=1, estimated_in=80)
 
 
 def test_caption_is_made_once_by_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +90,26 @@ def test_caption_is_made_once_by_all_processes(tmp_path: Path, monkeypatch: pyte
         result = want("b")
         other.kill()
         assert result.result(60) == (caption("b"), True)
+
+
+def test_threads_that_want_one_caption_make_it_once(tmp_path: Path) -> None:
+    kept, gate = AnswerStore(tmp_path), threading.Barrier(8, timeout=60)
+
+    def want(_: int) -> tuple[StoredAnswer, bool]:
+        gate.wait()
+        return kept.get_or_make("k", lambda: caption("k"))
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(want, range(8)))
+    assert {answer.text for answer, _ in results} == {"k"}
+    assert sum(made for _, made in results) == 1
+
+
+def test_a_torn_caption_is_made_again(tmp_path: Path) -> None:
+    whole, made = caption("k"), caption("l")
+    torn = with_checksum(whole.model_dump_json()) + b'\n{"key": "l", "te'
+    (tmp_path / "a.jsonl").write_bytes(torn)
+    kept = AnswerStore(tmp_path)
+    assert kept.get_or_make("k", lambda: pytest.fail("it is there")) == (whole, False)
+    assert kept.get_or_make("l", lambda: made) == (made, True)
+    assert AnswerStore(tmp_path).get_or_make("l", lambda: pytest.fail("it is there"))[0] == made

@@ -86,18 +86,6 @@ def test_the_number_in_flight_is_limited_and_each_is_answered_in_its_place() -> 
     assert [answer.text for answer in answers] == [str(n) for n in range(50)]
 
 
-def test_next_request_takes_the_place_of_an_answered_one() -> None:
-    texts = []
-
-    def on_answer(place: int, answer: ChatAnswer) -> ChatRequest | None:
-        texts.append((place, answer.text))
-        return HELLO if len(texts) < 3 else None
-
-    with FaultyServer([Reply("a"), Reply("b"), Reply("c")]) as server:
-        ask_all(ChatServer(name="s", url=server.url, model="tiny"), [HELLO], on_answer)
-    assert texts == [(0, "a"), (0, "b"), (0, "c")]
-
-
 FAULTS = [
     *(Reply(status=status) for status in (408, 409, 500, 503)),
     *(Reply(cut=place) for place in ("before", "body")),
@@ -138,13 +126,6 @@ def test_retry_after_is_obeyed(pauses: Pauses) -> None:
     assert (answer.tries, seconds) == (3, 1.2)
     assert until is not None
     assert 3000 < until <= 3600
-
-
-def test_an_answer_that_takes_too_long_is_asked_for_again() -> None:
-    with FaultyServer([Reply(delay_s=30.0), Reply("fine")]) as server:
-        (answer,) = ask(server, timeout_s=0.5)
-        assert answer.tries == len(server.seen) > 1
-    assert answer.text == "fine"
 
 
 def test_a_request_that_always_fails_costs_no_other() -> None:

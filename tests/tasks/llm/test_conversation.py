@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from storage_schemas.errors import PrerequisiteError
+from storage_schemas.errors import PrerequisiteError, Reason
 from storage_schemas.ids import digest_text
 from storage_schemas.judgements import Failure
 from storage_schemas.model import ModelServer
@@ -41,7 +41,8 @@ MODELS = {"language": model("reads"), "multimodal": model("sees")}
 def roles(
     folder: Path, server: FaultyServer | None, models: Mapping[str, VlmModel] = MODELS, **settings: Any
 ) -> Roles:
-    named = {} if server is None else {"s": ModelServer(url=server.url, **{"patience_s": 0.1, **settings})}
+    there = {} if server is None else {"url": server.url, "patience_s": 0.1, **settings}
+    named = {name: ModelServer(**there) for name in "st" if there}
     return Roles("talk", models, Servers(named), AnswerStore(folder))
 
 
@@ -116,33 +117,32 @@ def test_steps_are_sent_to_the_models_of_their_roles_and_noted_with_answers_and_
     assert usage.others == (ModelUsage("reads", 100, 20),)
 
 
-def test_a_step_s_seed_and_temperature_replace_those_of_the_model(tmp_path: Path) -> None:
-    models = {"language": model("reads", temperature=0.2, extra_body={"top_k": 5})}
-    with served(4) as server:
-        asker = LiveAsker(roles(tmp_path, server, models))
-        asker.ask(STEP)
-        asker.ask(replace(STEP, temperature=0.9, seed=7))
-    plain, seeded = (seen.body for seen in server.seen)
-    assert (plain["temperature"], plain["top_k"], plain.get("seed")) == (0.2, 5, None)
-    assert (seeded["temperature"], seeded["top_k"], seeded["seed"]) == (0.9, 5, 7)
-
-
 def test_only_what_an_answer_depends_on_asks_again(tmp_path: Path) -> None:
+    steps: list[dict[str, Any]] = [
+        {"text": "Another text."},
+        {"what": {"repeat": 1}},
+        {"system": "Rate it well."},
+        {"schema": {**SCORE, "additionalProperties": True}},
+        {"exhibit": Photo("b")},
+        {"role": "language"},
+    ]
     with served(4) as server:
-        for requests, other in (
-            (1, {}),
-            (2, {"text": "Another text."}),
-            (3, {"what": {"repeat": 1}}),
-            (4, {"system": "Rate it well."}),
-            (5, {"exhibit": Photo("b")}),
-            (6, {"role": "language"}),
-            (6, {"name": "other", "assumed": {"score": 1}}),
-        ):
-            LiveAsker(roles(tmp_path, server)).ask(replace(LOOK, **other))  # type: ignore[arg-type]
-            assert len(server.seen) == requests, other
+
+        def requests(step: Step, **model: Any) -> int:
+            models = {role: one.model_copy(update=model) for role, one in MODELS.items()}
+            LiveAsker(roles(tmp_path, server, models)).ask(step)
+            return len(server.seen)
+
+        assert requests(LOOK) == 1
+        for count, change in enumerate(steps, 2):
+            assert requests(replace(LOOK, **change)) == count, change
+        assert requests(LOOK, temperature=0.5) == 8
+        assert requests(replace(LOOK, name="other", assumed={"score": 1})) == 8
+        for free in ({"server": "t"}, {"thinking_tokens": 50}, {"schema_tokens": 9}):
+            assert requests(LOOK, **free) == 8, free
         # conversations of two names do not share answers
         LiveAsker(replace(roles(tmp_path, server), name="other")).ask(LOOK)
-        assert len(server.seen) == 7
+        assert len(server.seen) == 9
 
 
 def test_a_kept_answer_is_noted_as_such_and_costs_nothing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_kept_answer_is_noted_as_such_and_costs_nothing(tmp_path: Path) -> Non
     assert (again.calls, again.usage().tokens(), again.model) == (0, (0, 0), "reads")
 
 
-@pytest.mark.parametrize("raw", ["Four.", '{"score": 9}', '{"score": 1, "score": 2}'])
+@pytest.mark.parametrize("raw", ["Four.", '{"score": 9}', '{"score": null}', '{"score": 1, "score": 2}'])
 def test_a_failed_answer_stays_in_the_conversation_and_is_asked_for_again(tmp_path: Path, raw: str) -> None:
     with served(4, Reply(raw), 2) as server:
         asker = LiveAsker(roles(tmp_path, server))
@@ -187,9 +187,12 @@ def test_answer_that_cannot_be_stored_is_paid(tmp_path: Path, monkeypatch: pytes
         asker = LiveAsker(roles(tmp_path, server))
         with monkeypatch.context() as patched:
             fill(patched, tmp_path)
-            with pytest.raises(AnswerNotStored):
+            with pytest.raises(AnswerNotStored, match="no space left below") as problem:
                 asker.ask(STEP)
-    assert (asker.calls, asker.usage().tokens()) == (1, (100, 20))
+        assert (asker.calls, asker.usage().tokens()) == (1, (100, 20))
+        assert (problem.value.reason, problem.value.usage.tokens()) == (Reason.OUT_OF_SPACE, (100, 20))
+        assert LiveAsker(roles(tmp_path, server)).ask(STEP) == 4
+        assert len(server.seen) == 2
 
 
 def test_a_request_longer_than_the_context_is_not_sent(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import UserInputError
+from tasks.llm.printed_prompts import write_prompts
 from tasks.llm.prompt_files import (
     check_prompts,
     filled,
@@ -45,6 +46,15 @@ def test_a_file_of_the_user_s_replaces_ours_and_the_others_stay(tmp_path: Path) 
     assert prompt_text("judges/caption_user", tmp_path) == prompt_text("judges/caption_user")
     assert own_prompts(tmp_path) == {SYSTEM: "Judge."}
     require_prompts(tmp_path)
+
+
+def test_an_export_of_ours_is_read_as_ours(tmp_path: Path) -> None:
+    texts = {key: prompt_text(key) for key in prompt_catalogue()}
+    write_prompts(tmp_path, texts)
+    require_prompts(tmp_path)
+    assert {key: prompt_text(key, tmp_path) for key in texts} == texts
+    for area in {prompt.area for prompt in prompt_catalogue().values()}:
+        assert prompts_digest(tmp_path, [area]) == "", area
 
 
 def test_the_digest_tells_wordings_apart_area_by_area(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of work for the contract of paid requests: judgements, scores of videos, requests for prompts."""
+"""Kinds of work for the contract of paid requests: judgements and scores of videos."""
 
 from __future__ import annotations
 
@@ -7,23 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
 from tasks.extras.locot2v.dimensions import BY_NAME
-from tasks.extras.prompt_suite.requests import Paying, Stopped
-from tasks.llm.answer_store import AnswerStore
-from tasks.llm.chat import ChatClient
-from tasks.llm.conversation import LiveAsker, Roles, Step
-from tasks.llm.exchange import ChatAnswer, ChatRequest
-from tasks.llm.limits import Limits, Spending
-from tasks.llm.meter import Meter
-from tasks.llm.requests import Calls
-from tasks.llm.servers import Servers
+from tasks.llm.limits import Limits
 from tasks.llm.usage import Estimate, NotJudged, Price, Prices, Usage
-from tasks.llm.vision_models import MARK_TOKENS, VlmModel
 from tasks.pairs.view import Pair
 from tasks.scoring.base import AspectText, JudgeAnswer, PairwiseJudge
 from tasks.scoring.engine import Form, Kind, Outcome, Task, Work, answer_stage
@@ -105,9 +96,6 @@ class Scripted:
 
 class Harness(ABC):
     """One kind of work."""
-
-    #: What is planned for a unit so that it fails by a fault of ours.
-    fault: Failure | str = "raises"
 
     @abstractmethod
     def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> Any:
@@ -246,82 +234,7 @@ class SuiteScores(Harness):
         ]
 
 
-# -- requests of the prompt suite ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ScriptedClient:
-    """Answers a request by the number that is its text, in place of a model's server."""
-
-    script: Script
-
-    def ask(self, request: ChatRequest) -> ChatAnswer:
-        number = int(request.messages[-1]["content"][0]["text"])
-        usage = self.script.ask(number)
-        counts = {} if usage.uncounted else {"tokens_in": usage.tokens_in, "tokens_out": 0}
-        return ChatAnswer(text=str(number), model="toy", **counts)
-
-
-@dataclass(frozen=True)
-class ScriptedRoles(Roles):
-    script: Script = field(default_factory=Script)
-
-    def calls(self, role: str) -> Calls:
-        return Calls(self.model(role), cast(ChatClient, ScriptedClient(self.script)), self.answers)
-
-
-class PromptWork(NamedTuple):
-    """The requests of a run, and those that it could not get an answer to."""
-
-    meter: Meter
-    spending: Spending
-    roles: Roles
-    failures: dict[str, str]
-
-
-class PromptRequests(Harness):
-    """Requests of the prompt maker, one after the other.
-
-    Their answers are kept instead of rows, so that a failure is what a run gives for a video.
-    """
-
-    fault = Failure.INTERNAL_ERROR
-
-    def work(self, folder: Path, script: Script, run: str = "run", **fields: Any) -> PromptWork:
-        # with one token for the text, its marks, and one for the answer: what a unit takes
-        toy = VlmModel(model="toy", server="-", context_tokens=9999, answer_tokens=16, most_images=2)
-        toy = toy.model_copy(update={"schema_tokens": TOKENS - MARK_TOKENS - 2, "thinking_tokens": 0})
-        spending = Spending(folder / "cache" / f"{run}.json", fields.get("limits", Limits()))
-        roles = ScriptedRoles("talk", {"language": toy}, Servers(), AnswerStore(folder / "answers"), script)
-        return PromptWork(Meter(NAME, spending, fields.get("prices", PRICES)), spending, roles, {})
-
-    def units(self, count: int) -> list[Step]:
-        return [Step(f"key{n}", "language", "", str(n), {}, {}) for n in range(count)]
-
-    def answer(self, work: PromptWork, units: Sequence[Step], id_: str = "run-0") -> Outcome:
-        made, failed = 0, []
-        for unit in units:
-            asking = LiveAsker(work.roles)
-            try:
-                Paying(asking, work.meter).ask(unit)
-            except Stopped:
-                break
-            except NotJudged as problem:
-                work.failures[unit.name] = problem.failure.value
-                failed.append(unit.name)
-            made += asking.calls
-        return Outcome(id_, NAME, made, tuple(failed))
-
-    def known(self, work: PromptWork) -> dict[str, str]:
-        calls = work.roles.calls("language")
-        keys = {unit.name: calls.key(work.roles.key_of(unit, None), "", {}) for unit in self.units(9)}
-        return {name: "" for name, key in keys.items() if work.roles.answers.find(key)} | work.failures
-
-
-#: Kinds that run on the engine.
-ENGINE: dict[str, Harness] = {"judgement": Judgements(), "score": SuiteScores()}
-#: All that asks for money.
-HARNESSES: dict[str, Harness] = {**ENGINE, "prompt": PromptRequests()}
+HARNESSES: dict[str, Harness] = {"judgement": Judgements(), "score": SuiteScores()}
 
 
 def new_store(folder: Path) -> Path:

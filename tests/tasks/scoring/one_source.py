@@ -31,15 +31,8 @@ PROMPT = "A man in a blue coat walks behind a red ball that rolls across the mea
 class OneSource:
     """Pairs of one source, one in each aspect.
 
-    Parameters
-    ----------
-    frames, width, height
-        Size of the videos.
-    same
-        Whether the aspects share the low video, as in your own pairs; else each has one, as in a release,
-        in which a fifth of the frames is damaged.
-    damaged_from
-        Where the damage begins, as a share of the frames.
+    The aspects share the low video if `same`, as in your own pairs; else each has one, as in a release, in
+    which a fifth of the frames is damaged, from a share of them on.
     """
 
     aspects: Sequence[str] = ASPECTS

@@ -1,9 +1,4 @@
-"""The contract of paid requests: settled, tried again, died of, stopped, left.
-
-Kinds of the engine keep all of it. The prompt suite's requests keep what does not concern rows and tasks:
-each depends on the answers before it, so a run cannot plan it as a unit. Both use the meter, which holds the
-rules on limits and stops.
-"""
+"""The contract of paid requests for every kind of work: settled, tried again, died of, stopped, left."""
 
 from __future__ import annotations
 
@@ -21,18 +16,12 @@ from tasks.llm.providers.batches import Attempt
 from tasks.llm.usage import Prices
 from tasks.scoring.engine import MAX_DEATHS, CannotGoOn, Outcome, Work, batches
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
-from tests.tasks.scoring.kinds import ENGINE, HARNESSES, NAME, Harness, Script, limits, new_store
-
-
-@pytest.fixture(params=ENGINE)
-def kind(request: pytest.FixtureRequest) -> Harness:
-    """A kind of work that runs on the engine."""
-    return ENGINE[request.param]
+from tests.tasks.scoring.kinds import HARNESSES, NAME, Harness, Script, limits, new_store
 
 
 @pytest.fixture(params=HARNESSES)
-def paid(request: pytest.FixtureRequest) -> Harness:
-    """Anything that makes paid requests."""
+def kind(request: pytest.FixtureRequest) -> Harness:
+    """A kind of work."""
     return HARNESSES[request.param]
 
 
@@ -49,93 +38,81 @@ class Killed(BaseException):
     """Ends a process at once, as kill -9 does."""
 
 
-# -- every paid request --------------------------------------------------------------------------------
-
-
-def test_every_unit_is_answered_once_whatever_becomes_of_its_task(paid: Harness, folder: Path) -> None:
+def test_every_unit_is_answered_once_whatever_becomes_of_its_task(kind: Harness, folder: Path) -> None:
     script = Script()
-    work, units = paid.work(folder, script), paid.units(5)
-    assert paid.answer(work, units) == Outcome("run-0", NAME, 5)
+    work, units = kind.work(folder, script), kind.units(5)
+    assert kind.answer(work, units) == Outcome("run-0", NAME, 5)
     assert script.asked == [0, 1, 2, 3, 4]
-    assert paid.known(work) == {f"key{n}": "" for n in range(5)}
+    assert kind.known(work) == {f"key{n}": "" for n in range(5)}
     # an orchestrator may run a task again whose result it lost
-    assert paid.answer(work, units) == Outcome("run-0", NAME)
+    assert kind.answer(work, units) == Outcome("run-0", NAME)
     # another process has read nothing before
-    assert paid.answer(paid.work(folder, script), units) == Outcome("run-0", NAME)
+    assert kind.answer(kind.work(folder, script), units) == Outcome("run-0", NAME)
     assert len(script.asked) == 5
 
 
-def test_a_failure_costs_nothing_and_does_not_affect_the_others(paid: Harness, folder: Path) -> None:
-    script = Script(plan={1: paid.fault, 2: Failure.REFUSED}.get)
-    work = paid.work(folder, script, limits=limits(usd=2))
-    assert paid.answer(work, paid.units(4)).rows == ("key1", "key2")
-    assert paid.known(work) == {"key0": "", "key1": "internal_error", "key2": "refused", "key3": ""}
+def test_a_failure_costs_nothing_and_does_not_affect_the_others(kind: Harness, folder: Path) -> None:
+    script = Script(plan={1: "raises", 2: Failure.REFUSED}.get)
+    work = kind.work(folder, script, limits=limits(usd=2))
+    assert kind.answer(work, kind.units(4)).rows == ("key1", "key2")
+    assert kind.known(work) == {"key0": "", "key1": "internal_error", "key2": "refused", "key3": ""}
     counts = work.spending.counts()[NAME]
     assert (counts["usd"], counts["unpriced"], counts["reserved_usd"]) == (pytest.approx(2), 0, 0)
     assert not stopped(work)
 
 
-def test_a_refused_key_leaves_the_rest(paid: Harness, folder: Path) -> None:
+def test_a_refused_key_leaves_the_rest(kind: Harness, folder: Path) -> None:
     script = Script(plan={1: Failure.NOT_ALLOWED}.get)
-    work = paid.work(folder, script)
-    paid.answer(work, paid.units(4))
+    work = kind.work(folder, script)
+    kind.answer(work, kind.units(4))
     assert script.asked == [0, 1]
     assert stopped(work).endswith("planned not_allowed")
     # nor does a further task of the run ask
-    assert paid.answer(work, paid.units(4), "run-1") == Outcome("run-1", NAME)
+    assert kind.answer(work, kind.units(4), "run-1") == Outcome("run-1", NAME)
 
 
-def test_failures_in_a_row_end_the_run(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_in_a_row_end_the_run(kind: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert meter.MAX_IN_A_ROW == 20
     monkeypatch.setattr(meter, "MAX_IN_A_ROW", 3)
-    script = Script(plan=lambda n: None if n == 2 else paid.fault)
-    work = paid.work(folder, script)
-    paid.answer(work, paid.units(9))
+    script = Script(plan=lambda n: None if n == 2 else "raises")
+    work = kind.work(folder, script)
+    kind.answer(work, kind.units(9))
     assert script.asked == [0, 1, 2, 3, 4, 5]
     assert stopped(work).startswith("3 requests in a row failed, the last with: ")
     assert stopped(work).endswith("then run the same command again to continue")
 
 
 @pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_limit_ends_a_run_resumably(paid: Harness, folder: Path, limit: dict[str, float], asked: int) -> None:
-    script = Script()
-    work = paid.work(folder, script, limits=limits(**limit))
-    paid.answer(work, paid.units(5))
+@pytest.mark.parametrize("uncounted", [False, True])
+def test_limit_ends_a_run_resumably(
+    kind: Harness, folder: Path, limit: dict[str, float], asked: int, uncounted: bool
+) -> None:
+    """What is not counted costs its estimate."""
+    script = Script(plan=lambda number: "uncounted" if uncounted else None)
+    work = kind.work(folder, script, limits=limits(**limit))
+    kind.answer(work, kind.units(5))
     assert len(script.asked) == asked
     assert stopped(work).endswith("is reached: run the same command again to continue")
     counts = work.spending.counts()[NAME]
-    assert (counts["asked"], counts["tokens"], counts["reserved_tokens"]) == (asked, asked * 100, 0)
-    assert counts["usd"] == pytest.approx(asked)
-    paid.answer(paid.work(folder, script, run="next"), paid.units(5), "next-0")
+    assert (counts["asked"], counts["unpriced"], counts["reserved_tokens"]) == (asked, 0, 0)
+    assert counts["usd"] == pytest.approx(asked, rel=0.02 if uncounted else 1e-6)
+    if uncounted:
+        assert counts["estimated"] == asked
+    else:
+        assert counts["tokens"] == asked * 100
+    kind.answer(kind.work(folder, script, run="next"), kind.units(5), "next-0")
     assert script.asked == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("limit", "asked"), [({"usd": 2.5}, 2), ({"tokens": 300}, 3)])
-def test_uncounted_answers_cost_their_estimate(
-    paid: Harness, folder: Path, limit: dict[str, float], asked: int
-) -> None:
-    script = Script(plan=lambda number: "uncounted")
-    work = paid.work(folder, script, limits=limits(**limit))
-    paid.answer(work, paid.units(5))
-    assert len(script.asked) == asked
-    counts = work.spending.counts()[NAME]
-    assert (counts["usd"], counts["estimated"], counts["unpriced"]) == (
-        pytest.approx(asked, rel=0.02),
-        asked,
-        0,
-    )
-    assert "is reached" in stopped(work)
-
-
-def test_equal_rejections_without_an_answer_end_the_run(paid: Harness, folder: Path) -> None:
+def test_equal_rejections_without_an_answer_end_the_run(kind: Harness, folder: Path) -> None:
     script = Script(plan=lambda number: Failure.REFUSED)
-    work = paid.work(folder, script)
-    paid.answer(work, paid.units(40))
+    work = kind.work(folder, script)
+    kind.answer(work, kind.units(40))
     assert script.asked == list(range(meter.MAX_EQUAL_REJECTIONS))
     assert "rejected 10 requests for the same reason, and answered none: " in stopped(work)
     # a server that answers some has nothing against the others in general
     script = Script(plan=lambda number: Failure.REFUSED if number else None)
-    paid.answer(paid.work(folder / "other", script, run="other"), paid.units(40), "other-0")
+    kind.answer(kind.work(folder / "other", script, run="other"), kind.units(40), "other-0")
     assert len(script.asked) == 40
 
 
@@ -147,17 +124,17 @@ def test_equal_rejections_without_an_answer_end_the_run(paid: Harness, folder: P
     ],
 )
 def test_engine_asks_nothing_under_a_limit_too_small_or_unpriced(
-    paid: Harness, folder: Path, given: dict[str, Any], said: str
+    kind: Harness, folder: Path, given: dict[str, Any], said: str
 ) -> None:
     script = Script(threads=4)
-    work = paid.work(folder, script, **given)
-    paid.answer(work, paid.units(2))
+    work = kind.work(folder, script, **given)
+    kind.answer(work, kind.units(2))
     assert said in stopped(work)
     assert not script.asked
-    assert not paid.known(work)
+    assert not kind.known(work)
 
 
-def test_a_stop_elsewhere_is_noticed(paid: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_elsewhere_is_noticed(kind: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "_LOOK_EVERY_S", 0.0)
 
     def plan(number: int) -> None:
@@ -165,35 +142,23 @@ def test_a_stop_elsewhere_is_noticed(paid: Harness, folder: Path, monkeypatch: p
             work.spending.stop(NAME, "by another process")
 
     script = Script(plan=plan)
-    work = paid.work(folder, script)
-    paid.answer(work, paid.units(5))
+    work = kind.work(folder, script)
+    kind.answer(work, kind.units(5))
     assert script.asked == [0, 1]
 
 
-def test_a_run_that_is_killed_asks_only_for_the_rest_again(paid: Harness, folder: Path) -> None:
+def test_a_run_that_is_killed_asks_only_for_the_rest_again(kind: Harness, folder: Path) -> None:
     def plan(number: int) -> None:
         if number == 2 and script.asked.count(2) == 1:
             raise Killed
 
     script = Script(plan=plan)
     with pytest.raises(Killed):
-        paid.answer(paid.work(folder, script), paid.units(4))
-    work = paid.work(folder, script, run="next")
-    paid.answer(work, paid.units(4), "next-0")
+        kind.answer(kind.work(folder, script), kind.units(4))
+    work = kind.work(folder, script, run="next")
+    kind.answer(work, kind.units(4), "next-0")
     assert script.asked == [0, 1, 2, 2, 3]
-    assert paid.known(work) == {f"key{n}": "" for n in range(4)}
-
-
-def test_the_prompt_maker_asks_again_for_all_that_failed(folder: Path) -> None:
-    """Only answers are kept of prompts: a person waits for each, and may have changed what failed."""
-    prompts = HARNESSES["prompt"]
-    script = Script(plan={0: prompts.fault, 1: Failure.REFUSED}.get)
-    prompts.answer(prompts.work(folder, script), prompts.units(3))
-    prompts.answer(prompts.work(folder, script, run="next"), prompts.units(3))
-    assert script.asked == [0, 1, 2, 0, 1]
-
-
-# -- what runs on the engine ---------------------------------------------------------------------------
+    assert kind.known(work) == {f"key{n}": "" for n in range(4)}
 
 
 def test_faults_of_the_machine_are_tried_again_without_a_request(kind: Harness, folder: Path) -> None:

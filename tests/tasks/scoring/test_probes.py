@@ -101,11 +101,8 @@ def frames(video: Side) -> list[bytes]:
     return [frame.tobytes() for frame in video]
 
 
-def test_without_a_probe_the_requests_are_the_judges_own() -> None:
+def test_every_probe_has_keys_of_its_own_and_none_has_the_judges() -> None:
     assert requests("") == make_requests(Judge(), PAIRS[0], ASPECT)
-
-
-def test_every_probe_has_keys_of_its_own() -> None:
     keys = {probe: {one.key for one in requests(probe)} for probe in ("", *PROBES)}
     assert all(keys.values())
     assert sum(map(len, keys.values())) == len(set().union(*keys.values()))

@@ -23,7 +23,7 @@ from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.request import beginnings, make_requests, shared_beginnings
 from tasks.scoring.setup import Setup
 from tests.tasks.scoring.judges.asked import MODEL, Videos, client, two_videos
-from tests.tasks.scoring.one_source import ASPECTS, PROMPT, OneSource, estimated, judged, units_of
+from tests.tasks.scoring.one_source import ASPECTS, OneSource, estimated, judged, units_of
 
 LAST = MODEL.model_copy(update={"layout": "aspect-last"})
 JUDGE = "vlm-video?vlm=mine&model=m&server=s&frames=all&context_tokens=60000&answer_tokens=100"
@@ -174,7 +174,3 @@ def test_a_measured_share_of_cached_tokens_corrects_the_estimate(tmp_path: Path)
     assert found == pytest.approx(sum(one.get("cached", 0) for one in told), rel=0.1) != assumed
     fresh.evaluator.learn(rows)
     assert sum(one.cached_in for one in estimated(kind, pairs)) > 0
-
-
-def test_the_prompt_of_the_source_is_long_enough_to_be_shared() -> None:
-    assert len(PROMPT) > 1024

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from storage_schemas.model import ModelServer
-from storage_schemas.store import Store
 from tasks.extras.locot2v.dimensions import CLARITY_NAMES
 from tasks.extras.locot2v.suite import Locot2vBench
 from tasks.llm.usage import NotJudged
+from tasks.pairs.view import Side
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt, SuiteVideo
-from tests.tasks.scoring.sides import FrameList, flat
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film, scored, site, text
 from tests.tiny_models.faulty_server import Reply
 
 #: The models that the suite asks for, by role.
@@ -89,8 +87,8 @@ class Talk:
     def embedded(self, texts: list[str]) -> Reply:
         """A row counts the words of a text; each word has a place of its own."""
         rows = np.zeros((len(texts), 200))
-        for row, text in zip(rows, texts, strict=True):
-            for word in re.findall(r"\w+", text.lower()):
+        for row, one in zip(rows, texts, strict=True):
+            for word in re.findall(r"\w+", one.lower()):
                 row[self.words.setdefault(word, len(self.words))] += 1
         # in another order: places are given by `index`
         data = [{"object": "embedding", "index": n, "embedding": row.tolist()} for n, row in enumerate(rows)]
@@ -112,11 +110,6 @@ def step(body: Mapping[str, Any]) -> str:
     return {"description": "describe", "answers": "questions", "theme_clarity": "clarity"}[key]
 
 
-def text(body: Mapping[str, Any]) -> str:
-    """Return the texts of the user's message."""
-    return "\n".join(part["text"] for part in body["messages"][1]["content"] if part["type"] == "text")
-
-
 def asked_numbers(body: Mapping[str, Any]) -> list[int]:
     """Return the numbers of the questions of a request."""
     return [int(number) for number in re.findall(r"^(\d+)\. ", text(body), re.MULTILINE)]
@@ -132,23 +125,12 @@ def steps(server: Told) -> list[str]:
     return [step(one.body) for one in server.seen if "input" in one.body or "response_format" in one.body]
 
 
-def film(frames: int = 8, fps: float = 4.0) -> FrameList:
-    """A film of frames that grow brighter by one each."""
-    made = FrameList([flat(min(235, 100 + place)) for place in range(frames)])
-    made.fps = fps
-    return made
-
-
-def video(film: FrameList, digest: str = "digest") -> SuiteVideo:
+def video(film: Side, digest: str = "digest") -> SuiteVideo:
     return SuiteVideo("a", PROMPT.prompt_id, 0, digest, film)
 
 
 def setup(server: Told) -> Setup:
-    """A site with a store and this server alone."""
-    root = server.folder / "store"
-    if not root.is_dir():
-        Store.create(root)
-    return Setup(store_path=str(root), model_servers={"s": ModelServer(url=server.url, patience_s=0.1)})
+    return site(server, "s")
 
 
 def suite(server: Told, **settings: Any) -> Locot2vBench:
@@ -160,7 +142,7 @@ def score(
     name: str,
     prompt: SuitePrompt = PROMPT,
     repeat: int = 0,
-    of: FrameList | None = None,
+    of: Side | None = None,
     **settings: Any,
 ) -> ScoredVideo | NotJudged:
     """Score one video by a suite of its own, as another process would."""
@@ -170,12 +152,5 @@ def score(
 
 
 def value(found: ScoredVideo | NotJudged) -> float:
-    """Return a score that has to be there."""
-    assert isinstance(found, ScoredVideo), found
-    return found.value
-
-
-def failure(found: ScoredVideo | NotJudged) -> NotJudged:
-    """Return a failure that has to be there."""
-    assert isinstance(found, NotJudged), found
-    return found
+    """Return the number of a score that has to be there."""
+    return scored(found).value

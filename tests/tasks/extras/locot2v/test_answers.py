@@ -14,8 +14,6 @@ from tasks.extras.locot2v.dimensions import CLARITY_NAMES, HERD_NAMES
 from tasks.extras.locot2v.events import EventClip, PromptEvent, clips_of, event_clips
 from tasks.extras.locot2v.human_action import action_value
 from tasks.llm.conversation import LiveAsker
-from tasks.llm.printed_prompts import write_prompts
-from tasks.llm.prompt_files import prompt_catalogue, prompt_text, require_prompts
 from tasks.llm.usage import NotJudged
 from tasks.scoring.suites.base import ScoredVideo, SuitePrompt
 from tasks.scoring.suites.shown_videos import SampledVideo
@@ -23,31 +21,20 @@ from tests.tasks.extras.locot2v.talking import (
     LOCATES,
     PROMPT,
     READS,
+    RISE,
     SEES,
-    USUAL,
     Talk,
-    failure,
-    film,
     images,
     score,
     setup,
     step,
     steps,
     suite,
-    text,
     value,
 )
-from tests.tasks.llm.made_up_paper import check_only_marked_were_sent, write_marked
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, failure, film, scored, text
 from tests.tiny_models.faulty_server import Reply
-
-AREA = "locot2v-bench"
-ASKED = SuitePrompt(
-    prompt_id="p",
-    text="-",
-    details={**PROMPT.details, "questions": {"themes": [{"question": "Is it?", "polarity": "positive"}]}},
-)
 
 
 def entry(number: Any, present: Any = "yes", smooth: Any = "yes") -> dict[str, Any]:
@@ -55,7 +42,7 @@ def entry(number: Any, present: Any = "yes", smooth: Any = "yes") -> dict[str, A
 
 
 def test_actions_are_extracted_then_looked_for(server: Told) -> None:
-    result = score(server, "human_action")
+    result = scored(score(server, "human_action"))
     first, second = (seen.body for seen in server.seen)
     assert steps(server) == ["actions", "look"]
     assert (first["model"], second["model"]) == (READS, SEES)
@@ -64,7 +51,6 @@ def test_actions_are_extracted_then_looked_for(server: Told) -> None:
     assert "1. A man waves.\n2. A man sits." in text(second)
     assert images(second) == 3
     # the first is there and smooth, the second is there and not
-    assert isinstance(result, ScoredVideo)
     assert result.value == 0.75
     assert result.details["actions"] == [
         {"action": "A man waves.", "present": "yes", "smooth": "yes"},
@@ -95,39 +81,6 @@ def test_human_action_without_actions_sends_no_frame(server: Told, actions: Any,
     server.say(Talk(actions={"actions": actions}))
     assert failure(score(server, "human_action")).failure is expected
     assert steps(server) == ["actions"]
-    # actions of the prompts file are the same
-    if len(actions) > 20:
-        return
-    given = PROMPT.model_copy(update={"details": {"actions": actions}})
-    result = failure(score(server, "human_action", given))
-    assert result.failure is expected
-    assert "fix `details`" in result.message or expected is Failure.NO_ANSWER
-    assert steps(server) == ["actions"]
-
-
-@pytest.mark.parametrize(
-    "look",
-    [
-        "Both are there.",
-        {"actions": [entry(1)]},
-        {"actions": [entry(1), entry(2), entry(3)]},
-        {"actions": [entry(1), entry(1)]},
-        {"actions": [entry(1), entry("2")]},
-        {"actions": [entry(1), entry(True)]},
-        {"actions": [entry(1), entry(2, "perhaps")]},
-        {"actions": [entry(1), entry(2, "yes", True)]},
-        {"actions": [entry(1), "yes"]},
-        '["yes", "yes"]',
-    ],
-)
-def test_odd_looks_are_a_reason_and_only_that_step_is_asked_again(server: Told, look: Any) -> None:
-    server.say(Talk(look=[look, {"actions": [entry(1), entry(2)]}]))
-    result = failure(score(server, "human_action"))
-    assert result.failure is Failure.NOT_UNDERSTOOD
-    assert result.message.startswith("look for actions")
-    assert sum(one.tokens_in for one in result.usage.others) == 200
-    assert value(score(server, "human_action")) == 1
-    assert steps(server) == ["actions", "look", "look"]
 
 
 def scores(*values: Any) -> dict[str, Any]:
@@ -148,9 +101,11 @@ def test_the_number_is_the_mean_of_the_rounds_over_four(server: Told) -> None:
 
 def test_each_round_has_a_seed_of_its_own_and_no_round_knows_the_prompt(server: Told) -> None:
     score(server, "theme_clarity")
-    score(server, "theme_clarity", repeat=1)
+    own = {"model": "sees", "server": "s", "temperature": 0.2, "extra_body": {"top_k": 5}}
+    score(server, "theme_clarity", repeat=1, multimodal=own)
     bodies = [seen.body for seen in server.seen]
     assert {body["temperature"] for body in bodies} == {0.7}
+    assert [body.get("top_k") for body in bodies] == [None] * 3 + [5] * 3
     assert [body["seed"] for body in bodies] == [0, 1, 2, 1000, 1001, 1002]
     assert all(PROMPT.details["base"] not in str(body["messages"]) for body in bodies)
     # a server that wants no temperature gets none
@@ -184,8 +139,7 @@ def test_more_rounds_later_pay_for_the_new_ones_only(server: Told) -> None:
 def test_a_failed_round_is_missing_and_never_zero(server: Told, odd: Any) -> None:
     answers = [scores(4, 4, 4, 4), Reply("[]") if odd == [] else odd, scores(2, 2, 2, 2)]
     server.say(Talk(clarity=answers))
-    result = score(server, "logical_structure")
-    assert isinstance(result, ScoredVideo)
+    result = scored(score(server, "logical_structure"))
     assert result.value == 0.75
     assert result.details["rounds"] == [4, None, 2]
     assert len(result.details["failed"]) == 1
@@ -242,12 +196,12 @@ def test_the_share_of_good_answers_leaves_unclear_ones_out(
     server: Told, polarities: tuple[str, ...], said: tuple[str, ...], expected: float | None
 ) -> None:
     server.say(Talk(questions=answers(*said)))
-    result = score(server, "themes", asked(*polarities))
+    found = score(server, "themes", asked(*polarities))
     if expected is None:
-        assert failure(result).failure is Failure.NO_ANSWER
-        assert "2 questions" in failure(result).message
+        assert failure(found).failure is Failure.NO_ANSWER
+        assert "2 questions" in failure(found).message
         return
-    assert isinstance(result, ScoredVideo)
+    result = scored(found)
     assert result.value == expected
     assert result.details["unclear"] == said.count("unclear")
     assert [one["answer"] for one in result.details["questions"]] == list(said)
@@ -273,35 +227,86 @@ def test_each_attribute_asks_its_own_questions(server: Told, name: str) -> None:
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [answers("yes"), answers("yes", "no", "no"), answers("yes", "maybe"), answers("yes", None), "yes, no"],
-)
-def test_odd_answers_are_a_reason_and_asked_again(server: Told, odd: Any) -> None:
-    server.say(Talk(questions=[odd, answers("yes", "no")]))
-    prompt = asked("positive", "negative")
-    assert failure(score(server, "themes", prompt)).failure is Failure.NOT_UNDERSTOOD
-    assert value(score(server, "themes", prompt)) == 1
+#: Of a step: the dimension, the prompt, the requests up to that step, and answers that fit.
+STEPS: dict[str, tuple[str, SuitePrompt, list[str], dict[str, Any]]] = {
+    "look for actions": ("human_action", PROMPT, ["actions", "look"], {"actions": [entry(1), entry(2)]}),
+    "questions": ("themes", asked("positive", "negative"), ["questions"], answers("yes", "no")),
+    "events of the prompt": ("event_alignment", PROMPT, ["events"], {"events": [RISE]}),
+}
+ODD: list[tuple[str, Any]] = [
+    ("look for actions", "Both are there."),
+    ("look for actions", {"actions": [entry(1)]}),
+    ("look for actions", {"actions": [entry(1), entry(2), entry(3)]}),
+    ("look for actions", {"actions": [entry(1), entry(1)]}),
+    ("look for actions", {"actions": [entry(1), entry("2")]}),
+    ("look for actions", {"actions": [entry(1), entry(True)]}),
+    ("look for actions", {"actions": [entry(1), entry(2, "perhaps")]}),
+    ("look for actions", {"actions": [entry(1), entry(2, "yes", True)]}),
+    ("look for actions", {"actions": [entry(1), "yes"]}),
+    ("look for actions", '["yes", "yes"]'),
+    ("questions", answers("yes")),
+    ("questions", answers("yes", "no", "no")),
+    ("questions", answers("yes", "maybe")),
+    ("questions", answers("yes", None)),
+    ("questions", "yes, no"),
+    ("events of the prompt", "Sun and man."),
+    ("events of the prompt", {"events": "sun"}),
+    ("events of the prompt", {"events": [["sun"]]}),
+    ("events of the prompt", {"events": [{**RISE, "event": ""}]}),
+    ("events of the prompt", {"events": [{**RISE, "camera": 3}]}),
+    ("events of the prompt", {"events": [RISE] * 41}),
+]
+
+
+@pytest.mark.parametrize(("name", "odd"), ODD)
+def test_odd_answers_are_a_reason_and_only_that_step_is_asked_again(
+    server: Told, name: str, odd: Any
+) -> None:
+    dimension, prompt, until, fitting = STEPS[name]
+    server.say(Talk(**{until[-1]: [odd, fitting]}))
+    result = failure(score(server, dimension, prompt))
+    assert result.failure is Failure.NOT_UNDERSTOOD
+    assert result.message.startswith(name)
+    # what was paid for it is known
+    assert sum(one.tokens_in for one in result.usage.others) == 100 * len(until)
+    assert result.calls == len(until)
+    assert steps(server) == until
+    assert value(score(server, dimension, prompt)) == 1
+    assert steps(server)[len(until)] == until[-1]
+
+
+QUESTION = {"question": "Is it?", "polarity": "positive"}
+
+
+def themes(questions: Any) -> dict[str, Any]:
+    return {"questions": {"themes": questions}}
 
 
 @pytest.mark.parametrize(
-    "questions",
+    ("name", "details", "expected", "said"),
     [
-        "Is it?",
-        {"themes": "Is it?"},
-        {"themes": ["Is it?"]},
-        {"themes": [{"question": "Is it?"}]},
-        {"themes": [{"question": "Is it?", "polarity": "maybe"}]},
-        {"themes": [{"question": " ", "polarity": "positive"}]},
-        {"themes": []},
-        {},
+        ("themes", {"questions": "Is it?"}, Failure.NO_ANSWER, "themes"),
+        ("themes", themes("Is it?"), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes(["Is it?"]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([{"question": "Is it?"}]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([{**QUESTION, "polarity": "maybe"}]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([{**QUESTION, "question": " "}]), Failure.NOT_UNDERSTOOD, "themes"),
+        ("themes", themes([]), Failure.NO_ANSWER, "themes"),
+        ("themes", {"questions": {}}, Failure.NO_ANSWER, "themes"),
+        ("event_alignment", {"events": "sun"}, Failure.NOT_UNDERSTOOD, "prompt's events"),
+        ("event_alignment", {"events": [RISE, "sun"]}, Failure.NOT_UNDERSTOOD, "prompt's events"),
+        ("event_alignment", {"events": [{"subject": "sun"}]}, Failure.NOT_UNDERSTOOD, "prompt's events"),
+        ("human_action", {"actions": []}, Failure.NO_ANSWER, "no action"),
+        ("human_action", {"actions": "waves"}, Failure.NOT_UNDERSTOOD, "fix `details`"),
+        ("human_action", {"actions": [1]}, Failure.NOT_UNDERSTOOD, "fix `details`"),
     ],
-)
-def test_odd_questions_of_a_prompts_file_are_a_reason(server: Told, questions: Any) -> None:
-    prompt = SuitePrompt(prompt_id="p", text="-", details={"questions": questions})
-    result = failure(score(server, "themes", prompt))
-    assert result.failure in (Failure.NO_ANSWER, Failure.NOT_UNDERSTOOD)
-    assert "themes" in result.message
+)  # fmt: skip
+def test_odd_details_of_a_prompts_file_are_a_reason(
+    server: Told, name: str, details: dict[str, Any], expected: Failure, said: str
+) -> None:
+    result = failure(score(server, name, SuitePrompt(prompt_id="p", text="-", details=details)))
+    assert result.failure is expected
+    assert said in result.message
     assert not server.seen
 
 
@@ -388,29 +393,3 @@ def test_a_video_of_one_frame_is_not_said_to_last_no_time(server: Told) -> None:
     (result,) = clips(server, most_frames=100_000)
     assert images(server.seen[-1].body) == 3
     assert result.number == 0
-
-
-@pytest.mark.parametrize("whose", ["ours", "a made-up paper's"])
-def test_a_folder_of_prompts_goes_through_every_step(whose: str, server: Told) -> None:
-    """All that a model is told is in the folder; a copy of ours is ours."""
-    folder = server.folder / "prompts"
-    if whose == "ours":
-        write_prompts(folder, {key: prompt_text(key) for key in prompt_catalogue() if key.startswith(AREA)})
-    else:
-        write_marked(folder, AREA)
-    require_prompts(folder)
-    told = str(folder)
-    for name in ("overall_alignment", "event_alignment", "human_action", "theme_clarity"):
-        value(score(server, name, prompts=told))
-    value(score(server, "themes", ASKED, prompts=told))
-    clips(server, prompts=told)
-    bodies = [seen.body for seen in server.seen if "input" not in seen.body]
-    assert set(map(step, bodies)) == {*USUAL}
-    if whose == "ours":
-        asked = len(server.seen)
-        # these are the same requests
-        for name in ("overall_alignment", "theme_clarity"):
-            value(score(server, name))
-        assert len(server.seen) == asked
-    else:
-        check_only_marked_were_sent(bodies, AREA)

@@ -18,8 +18,8 @@ from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.suites.pairwise import each_dimension
-from tests.tasks.extras.locot2v.talking import MODELS, RISE, ROLES, WAVE, Talk, film, setup, step, steps, text
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.extras.locot2v.talking import MODELS, RISE, ROLES, WAVE, Talk, setup, step, steps
+from tests.tasks.scoring.suites.told import Told, film, text
 
 PROMPT = "The sun rises.\nA man waves.\nNight falls."
 #: Aspects whose dimension loads no model.
@@ -123,7 +123,6 @@ def test_the_dry_run_counts_both_videos_and_asks_nobody(server: Told) -> None:
         ({"mapping": {"color": "themes"}}, "cannot stand for color"),
         ({"prompt_share": 1.5}, "between 0 and 1"),
         ({"round": 2}, "did you mean rounds"),
-        ({"matching": {"over": "all"}}, "matching"),
     ],
 )
 def test_settings_that_do_not_fit_are_reported(server: Told, settings: dict[str, Any], said: str) -> None:

@@ -1,4 +1,4 @@
-"""Arithmetic on features, events and their consistency, without any model."""
+"""Arithmetic on features, events and their consistency, and what DOVER sees, without any model."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ from tasks.extras.locot2v.region_features import (
     without,
 )
 from tasks.extras.locot2v.settings import MatchSettings
-from tasks.extras.locot2v.technical_quality import logistic, technical_score
+from tasks.extras.locot2v.technical_quality import (
+    Windows,
+    logistic,
+    pieces,
+    spread_places,
+    technical_score,
+    views,
+)
 from tasks.extras.locot2v.text_alignment import inversions, match_events
 from tasks.extras.locot2v.visual_scorers import neighbour_cosines
 from tasks.extras.locot2v.visual_settings import TechnicalSettings
 from tasks.models.base import Box, Segmenter
 from tasks.scoring.features import FeatureCache, FrameFeature
-from tests.tasks.extras.locot2v.videos import Endless, scenes
+from tests.tasks.extras.locot2v.videos import Endless, scene, scenes, side
 
 
 class Means(FrameFeature):
@@ -239,22 +246,9 @@ def test_a_wrong_order_costs_its_share(order: tuple[int, ...], turned: int) -> N
     assert result.inversions == turned == inversions([m.video_event for m in result.matches])
     assert result.value == pytest.approx(1 - 0.6 * turned / 3)
     assert [(m.prompt_event, m.video_event) for m in result.matches] == list(enumerate(order))
+    assert match_events(np.ones((0, 2)), np.ones((4, 0, 2))).value is None
     with pytest.raises(ValueError, match="do not fit"):
         match_events(np.eye(3), np.ones((4, 2, 3)))
-
-
-def test_a_score_is_the_description_times_the_mean_of_the_fields() -> None:
-    assert match_events(np.eye(3), ONES).value == 1
-    fields = np.array([0.2, 0.4, 0.6, 0.8]).reshape(4, 1, 1)
-    result = match_events(np.array([[0.5]]), fields)
-    assert result.value == pytest.approx(0.25)
-    assert result.matches[0].fields == pytest.approx(0.5)
-    # missing events count where that is wanted
-    description, fields = np.ones((4, 2)), np.ones((4, 4, 2))
-    assert match_events(description, fields).value == 1
-    assert match_events(description, fields, MatchSettings(over="prompt")).value == 0.5
-    assert match_events(np.ones((2, 0)), np.ones((4, 2, 0))).value == 0
-    assert match_events(np.ones((0, 2)), np.ones((4, 0, 2))).value is None
 
 
 @given(arrays(np.float64, (4, 4), elements=st.floats(0, 1)))
@@ -262,3 +256,59 @@ def test_it_is_the_best_of_all_matchings(weights: np.ndarray) -> None:
     result = match_events(weights, np.ones((1, 4, 4)), MatchSettings(order_penalty=0))
     best = max(sum(weights[row, column] for row, column in enumerate(p)) for p in permutations(range(4)))
     assert result.value == pytest.approx(best / 4)
+
+
+@pytest.mark.parametrize("count", [1, 23, 239, 240, 241, 479, 480, 719, 7000])
+@pytest.mark.parametrize("fps", [24.0, 24_000 / 1001, 1.0])
+def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int, fps: float) -> None:
+    result = pieces(count, fps, 10.0)
+    assert [place for piece in result for place in piece] == list(range(count))
+    assert all(0 < len(piece) < 10 * fps for piece in result)
+    assert max(map(len, result)) - min(map(len, result)) <= 1
+    # slow videos have pieces of a frame at least
+    assert pieces(3, 0.01, 10.0) == [range(0, 1), range(1, 2), range(2, 3)]
+
+
+def test_frames_are_every_second_one_of_each_part() -> None:
+    places = spread_places(600, 3, 32, np.random.default_rng(0)).reshape(3, 32)
+    assert (np.diff(places) == 2).all()
+    assert ((places // 200) == np.arange(3)[:, None]).all()
+    # a short piece is gone through again
+    short = spread_places(10, 2, 32, np.random.default_rng(0))
+    assert short.max() < 10
+    assert len(short) == 64
+
+
+def test_windows_lie_in_their_cells_and_are_cut_in_full_resolution() -> None:
+    frame = np.arange(288 * 512 * 3, dtype=np.uint32).reshape(288, 512, 3).astype(np.uint8)
+    windows = Windows.drawn(288, 512, np.random.default_rng(1))
+    tops, lefts = windows.corners[..., 0], windows.corners[..., 1]
+    assert ((tops // 41 == np.arange(7)[:, None]) & (lefts // 73 == np.arange(7))).all()
+    result = windows.cut(frame)
+    top, left = windows.corners[2, 5]
+    assert (result[64:96, 160:192] == frame[top : top + 32, left : left + 32]).all()
+
+
+def test_views_have_the_networks_shape_and_scale() -> None:
+    video = side([np.full((240, 320, 3), 128, np.uint8)] * 12)
+    beauty, technique = views(video, range(2, 12), 2, seed=5)
+    assert beauty.shape == (1, 3, 32, 224, 224)
+    assert technique.shape == (2, 3, 32, 224, 224)
+    wanted = (128 - np.array([123.675, 116.28, 103.53])) / np.array([58.395, 57.12, 57.375])
+    for view in (beauty, technique):
+        assert view.dtype == np.float32
+        assert np.abs(view.mean(axis=(0, 2, 3, 4)) - wanted).max() < 0.05
+
+
+def test_a_score_can_be_had_again_and_each_frame_is_read_once_and_alone() -> None:
+    # small frames are enlarged
+    video = side([scene(number % 5) for number in range(40)])
+    first, second, other = (views(video, range(5, 40), 1, seed) for seed in (1, 1, 2))
+    assert (first[1] == second[1]).all()
+    assert (first[0] == second[0]).all()
+    assert (first[1] != other[1]).any()
+    listed = side([scene(number % 3) for number in range(200)])
+    views(listed, range(50, 150), 2, seed=0)
+    read = [place for (place,) in listed.reads]
+    assert len(set(read)) == len(read)
+    assert 50 <= min(read) <= max(read) < 150

@@ -1,8 +1,10 @@
-"""Pixel metrics, cuts and transitions of made videos whose answers are known."""
+"""Pixel metrics, cuts and transitions of made videos: as functions, and as the suite scores them."""
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -11,7 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from skimage.metrics import structural_similarity as reference
 
-from storage_schemas.frames import ColorSpec, Planes
+from storage_schemas.errors import UserInputError
+from storage_schemas.frames import Planes
+from storage_schemas.judgements import Failure
+from storage_schemas.store import Store
+from tasks.extras.locot2v import optical_flow, picture_models
 from tasks.extras.locot2v.flow import dis_flow, reduced, visible, warp
 from tasks.extras.locot2v.pixel_metrics import (
     interpolated,
@@ -23,6 +29,8 @@ from tasks.extras.locot2v.pixel_metrics import (
     warping_error,
     warping_score,
 )
+from tasks.extras.locot2v.pixel_scorers import PIXEL_DIMENSIONS
+from tasks.extras.locot2v.suite import Locot2vBench
 from tasks.extras.locot2v.transitions import (
     CutSettings,
     TransitionSettings,
@@ -35,10 +43,13 @@ from tasks.extras.locot2v.transitions import (
     transitions,
     window_of,
 )
-from tasks.media.planes import rgb_to_planes
+from tasks.llm.usage import NotJudged
+from tasks.scoring.setup import Setup
+from tasks.scoring.suites.base import ScoredVideo
 from tasks.scoring.suites.file_video import FileVideo, FrameRate
-from tests.tasks.extras.locot2v.videos import Endless, scenes
+from tests.tasks.extras.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
 from tests.tasks.scoring.sides import FrameList
+from tests.tasks.scoring.suites.told import failure, scored
 
 W, H = 128, 96
 RNG = np.random.default_rng(3)
@@ -49,12 +60,6 @@ SCENE = cv2.normalize(SCENE, None, 16, 235, cv2.NORM_MINMAX)  # type: ignore[cal
 
 def window(x: int, y: int = 0) -> Planes:
     return SCENE[y : y + H, x : x + W]
-
-
-def side(frames: list[Planes], fps: float = 8.0) -> FrameList:
-    made = FrameList(list(rgb_to_planes(np.stack(frames), ColorSpec())), W, H)
-    made.fps = fps
-    return made
 
 
 def panned(step: int, count: int) -> FrameList:
@@ -85,19 +90,12 @@ def test_warping_brings_a_shifted_frame_back() -> None:
     assert not seen[:, :3].any()
 
 
-def test_a_still_video_does_not_flicker_and_does_not_move_and_a_panning_one_does() -> None:
-    still = side([window(5)] * 5)
-    flicker = temporal_flicker(still, dis_flow)
-    assert (flicker.value, flicker.steps) == (1.0, 4)
-    assert moving_share(still, dis_flow).value == 0.0
-    assert warping_error(still, dis_flow).value == pytest.approx(0, abs=1e-6)
-    assert motion_smoothness(still, dis_flow).value == pytest.approx(1, abs=1e-3)
+def test_a_panning_video_moves_and_takes_no_part_in_flicker() -> None:
     # 6 pixels at 256 of the shorter side are 2.25 at 96
     assert moving_share(panned(4, 5), dis_flow).value == 1.0
     assert moving_share(panned(1, 5), dis_flow).value == 0.0
     some = side([window(0)] * 4 + [window(6), window(12)])
     assert moving_share(some, dis_flow).value == pytest.approx(2 / 5)
-    # moving frames take no part in flicker
     moving = temporal_flicker(panned(6, 5), dis_flow)
     assert moving.value is None
     assert "static" in moving.why
@@ -135,14 +133,13 @@ def test_motion_costs_no_warping_error_but_a_cut_does() -> None:
     assert warping_score(1.0) == 0
 
 
-def test_one_frame_has_no_value_anywhere_and_frames_are_read_a_few_at_a_time() -> None:
-    for metric in (temporal_flicker, moving_share, motion_smoothness, warping_error):
-        result = metric(side([window(0)]), dis_flow)
-        assert result.value is None
-        assert result.why
+def test_frames_are_read_a_few_at_a_time() -> None:
     video = panned(2, 5)
     warping_error(video, dis_flow)
     assert max(len(read) for read in video.reads) <= 2
+    long = Endless(60)
+    find_cuts(long)
+    assert long.most_at_once == 1
     # steps are apart in time
     assert sampled(side([window(0)] * 24, fps=24.0), 0.125) == list(range(0, 24, 3))
     assert sampled(side([window(0)] * 3, fps=1.0), 0.125) == [0, 1, 2]
@@ -249,8 +246,129 @@ def test_they_are_those_that_pyscenedetect_finds_in_the_file(film_path: Path) ->
     assert find_cuts(FileVideo(film_path, FrameRate(long_side=96))) == theirs
 
 
-def test_one_frame_is_read_at_a_time_and_opencv_is_the_one_we_want() -> None:
-    video = Endless(60)
-    find_cuts(video)
-    assert video.most_at_once == 1
-    assert hasattr(cv2, "xphoto")
+def score(dimension: str, video: object, folder: Path, **visual: object) -> ScoredVideo | NotJudged:
+    setup = Setup(store_path=str(Store.create(folder).root))
+    scorer = Locot2vBench(setup, visual={"base": "cpu-approx", **visual}).scorer(dimension)
+    scorer.check()
+    (result,) = scorer.score(PROMPT, [named(video)])  # type: ignore[arg-type]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value"),
+    [("temporal_flickering", 1), ("dynamic_degree", 0), ("motion_smoothness", 1), ("warping_error", 1)],
+)
+def test_a_still_video_has_known_scores(dimension: str, value: float, tmp_path: Path) -> None:
+    result = scored(score(dimension, scenes([5]), tmp_path))
+    assert result.value == pytest.approx(value, abs=1e-3)
+    assert result.details["rests_on"] >= 2
+    assert result.usage.frames == 5
+    # what it rests on is reported
+    assert result.details["flow"] == {"method": "dis", "preset": "medium"}
+    assert ("interpolation" in result.details) == (dimension == "motion_smoothness")
+
+
+@pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
+def test_a_video_of_one_frame_has_a_reason_in_place_of_a_score(dimension: str, tmp_path: Path) -> None:
+    result = failure(score(dimension, scenes([1]), tmp_path))
+    assert result.failure is Failure.NO_ANSWER
+    assert "of one frame" in result.message or "needs three frames" in result.message
+
+
+def test_two_frames_that_lie_too_near_are_not_called_one(tmp_path: Path) -> None:
+    result = failure(score("dynamic_degree", side([scene(1), scene(2)], fps=24.0), tmp_path))
+    assert result.message == "no two frames lie 0.125 s apart"
+    # other constants have other steps
+    video = side([scene(1), np.roll(scene(1), 1, 1), scene(1)])
+    for px, kind in ((0.01, NotJudged), (50.0, ScoredVideo)):
+        assert isinstance(score("temporal_flickering", video, tmp_path, pixels={"static_px": px}), kind)
+
+
+def test_a_setting_changes_the_score_and_what_it_is_known_by(tmp_path: Path) -> None:
+    flashing = side([scene(1), np.minimum(scene(1), 225) + 30] * 3)
+    result = [scored(score("warping_error", flashing, tmp_path, worst_warping=worst)) for worst in (1.0, 2.0)]
+    error = result[0].details["error"]
+    assert [one.value for one in result] == pytest.approx([1 - error, 1 - error / 2])
+    setup = Setup(store_path=str(Store.create(tmp_path).root))
+    given: tuple[Any, ...] = ("cpu-approx", {"base": "cpu-approx", "pixels": {"static_px": 2.0}})
+    ours, other = (Locot2vBench(setup, visual=visual).scorer("temporal_flickering") for visual in given)
+    assert ours.settings() != other.settings()
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "value"),
+    [
+        ("pixels", "static", 1),
+        ("pixels", "strongest", 1.5),
+        ("pixels", "step_s", 0),
+        ("pixels", "long_side", 8),
+        # frames are reduced once, by long_side of the dimension
+        ("pixels", "flow", {"long_side": 640}),
+        ("transitions", "window_s", -1),
+        ("transitions", "motion", -0.1),
+        ("transitions", "", dict.fromkeys(("pixels", "structure", "features", "motion"), 0)),
+    ],
+)
+def test_senseless_constants_are_refused(table: str, name: str, value: Any, tmp_path: Path) -> None:
+    given = {name: value} if name else value
+    with pytest.raises(UserInputError, match=rf"visual\.{table}" + (rf"\.{name}" if name else ": .*all 0")):
+        score("warping_error", scenes([3]), tmp_path, **{table: given})
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Note each flow that is computed from now on."""
+    flows: list[Any] = []
+
+    def counted(*frames: Any) -> Any:
+        flows.append(frames)
+        return dis_flow(*frames)
+
+    monkeypatch.setattr(optical_flow, "dis_flow", counted)
+    return flows
+
+
+@pytest.mark.parametrize("first", ["temporal_flickering", "warping_error"])
+def test_flicker_and_warping_share_flows(first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    noise = rng.integers(-3, 4, (6, *scene(1).shape))
+    still = [np.clip(scene(1) + one, 0, 255).astype(np.uint8) for one in noise]
+    video = side([*still, *[np.roll(scene(2, 128, 48), 4 * at, 1)[:, :64] for at in range(4)]])
+    flicker_alone, warping_alone = temporal_flicker(video, dis_flow), warping_error(video, dis_flow)
+    flows = counting(monkeypatch)
+    names = ["temporal_flickering", "warping_error"]
+    # another process would make its own suite, as here
+    result = {name: score(name, video, tmp_path) for name in sorted(names, key=lambda name: name != first)}
+    assert len(flows) == 2 * 9
+    flicker, warping = (scored(result[name]) for name in names)
+    # bit for bit what each of them is by itself
+    assert flicker.value == flicker_alone.value
+    assert flicker.details["rests_on"] == flicker_alone.steps
+    assert warping.details["error"] == warping_alone.value
+    assert 0 < flicker.details["rests_on"] < 9 == warping.details["rests_on"]
+
+
+@pytest.mark.parametrize(("name", "flows_a_step"), [("temporal_flickering", 1), ("warping_error", 2)])
+def test_of_a_video_whose_steps_are_not_kept_each_computes_only_its_own(
+    name: str, flows_a_step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = side([scene(1), np.roll(scene(1), 1, 1), scene(1), scene(1)])
+    kept = scored(score(name, video, tmp_path))
+    flows = counting(monkeypatch)
+    monkeypatch.setattr(picture_models, "MAX_KEPT", 2)
+    alone = scored(score(name, video, tmp_path))
+    assert alone.value == kept.value
+    assert len(flows) == flows_a_step * 3
+
+
+@pytest.mark.parametrize("dimension", PIXEL_DIMENSIONS)
+def test_memory_does_not_grow_with_the_length(dimension: str, tmp_path: Path) -> None:
+    peaks = []
+    for count in (12, 60):
+        video = Endless(count, fps=8.0)
+        tracemalloc.start()
+        score(dimension, video, tmp_path, pixels={"flow": {"preset": "ultrafast"}})
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert video.most_at_once <= 1
+    # 48 more frames would be 420 kB as bytes; a few numbers a step remain
+    assert peaks[1] < peaks[0] + 100_000

@@ -26,7 +26,7 @@ from tests.tasks.extras.locot2v.talking import RISE, ROLES, WAVE, Talk
 from tests.tasks.extras.locot2v.talking import setup as site
 from tests.tasks.extras.locot2v.videos import PROMPT, Endless, named, scene, scenes, side
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, failure, scored
 from tests.tiny_models.dover import tiny_dover
 
 #: What names the tiny checkpoints in place of the published ones.
@@ -61,21 +61,16 @@ def bench(store: Path, *folders: Path, **visual: Any) -> Locot2vBench:
 def one(suite: Any, name: str, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo | NotJudged:
     scorer = suite.scorer(name)
     scorer.check()
-    (result,) = scorer.score(prompt, [named(video)])
-    assert isinstance(result, ScoredVideo | NotJudged)
-    return result
+    result: list[ScoredVideo | NotJudged] = scorer.score(prompt, [named(video)])
+    return result[0]
 
 
-def seen(suite: Any, name: str, video: Any, prompt: SuitePrompt = PROMPT) -> ScoredVideo:
-    result = one(suite, name, video, prompt)
-    assert isinstance(result, ScoredVideo), result
-    return result
+def seen(*given: Any) -> ScoredVideo:
+    return scored(one(*given))
 
 
-def unseen(suite: Any, name: str, video: Any, prompt: SuitePrompt = PROMPT) -> NotJudged:
-    result = one(suite, name, video, prompt)
-    assert isinstance(result, NotJudged), result
-    return result
+def unseen(*given: Any) -> NotJudged:
+    return failure(one(*given))
 
 
 def test_missing_weights_are_reported_with_what_to_do(tmp_path: Path) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
-from storage_schemas.frames import Planes
 from storage_schemas.judgements import Failure
 from storage_schemas.suite_score import SuiteScore
 from tasks.extras.locot2v.dimensions import ALIGNMENT, BY_NAME, CLARITY, HERD, HERD_NAMES, STATIC, TEMPORAL
@@ -40,8 +37,6 @@ from tests.tasks.extras.locot2v.talking import (
     ROLES,
     SEES,
     Talk,
-    failure,
-    film,
     images,
     score,
     setup,
@@ -50,9 +45,10 @@ from tests.tasks.extras.locot2v.talking import (
     value,
     video,
 )
+from tests.tasks.extras.locot2v.videos import Endless
 from tests.tasks.scoring.judges.short_films import short_film, write_lines
-from tests.tasks.scoring.sides import Damaged, FrameList, flat
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.sides import Damaged, FrameList
+from tests.tasks.scoring.suites.told import Told, failure, film, scored
 
 QUESTIONS = {name: [{"question": "Is it?", "polarity": "positive"}] * 7 for name in HERD_NAMES}
 WHOLE = SuitePrompt(prompt_id="p", text="-", details={**PROMPT.details, "questions": QUESTIONS})
@@ -97,6 +93,7 @@ def test_raw_score_of_aesthetics_is_in_no_mean(details: str, score: float, raw: 
         ({"round": 3}, "did you mean rounds"),
         ({"rounds": 0}, "rounds"),
         ({"matching": {"order_penalty": 1.5}}, "order_penalty"),
+        ({"matching": {"over": "all"}}, "matching"),
         ({"embeddings": "word2vec"}, "not a predefined model"),
         ({"embeddings": {"model": "m"}}, "name the server"),
         ({"multimodal": "gpt-9"}, "multimodal: 'gpt-9' is not a predefined model"),
@@ -177,33 +174,10 @@ def test_the_dry_run_asks_nobody_and_says_what_is_asked_then(server: Told, name:
     assert not scorer.estimate(WHOLE, [video(film())])
 
 
-class LongFilm(FrameList):
-    """Three hours at 30 frames a second, made where it is looked at."""
-
-    fps = 30.0
-
-    def __init__(self, name: str) -> None:
-        super().__init__([])
-        self.name, self.read = name, set[int]()
-
-    def __len__(self) -> int:
-        return 3 * 3600 * 30
-
-    def frame_ids(self, places: Sequence[int]) -> list[str]:
-        return [f"{self.name}:{place}" for place in places]
-
-    def planes(self, places: Sequence[int]) -> Planes:
-        self.read |= set(places)
-        return np.stack([flat(16 + place % 200) for place in places])
-
-
-@pytest.mark.parametrize("name", ["overall_alignment", "human_action", "theme_clarity", "themes"])
-def test_of_three_hours_a_bounded_number_of_frames_is_read(server: Told, name: str) -> None:
-    long = LongFilm(f"long film for {name}")
-    result = score(server, name, WHOLE, of=long)
-    shown = max(images(seen.body) for seen in server.seen if "messages" in seen.body)
-    assert isinstance(result, ScoredVideo)
-    assert shown == 64 == len(long.read)
+def test_of_three_hours_a_bounded_number_of_frames_is_read(server: Told) -> None:
+    long = Endless(3 * 3600 * 30, fps=30.0)
+    result = scored(score(server, "themes", WHOLE, of=long))
+    assert max(images(seen.body) for seen in server.seen if "messages" in seen.body) == 64 == len(long.read)
     assert {0, len(long) - 1} <= long.read
     assert result.details["frames"]["video"]["sampled"] == 3 * 3600 + 1
 

@@ -51,7 +51,7 @@ class Endless(Side):
     def __init__(self, count: int, fps: float = 24.0, different: int = 7) -> None:
         self.width, self.height, self.fps = WIDTH, HEIGHT, fps
         self._count, self._different = count, different
-        self.most_at_once = 0
+        self.most_at_once, self.read = 0, set[int]()
 
     def __len__(self) -> int:
         return self._count
@@ -65,5 +65,6 @@ class Endless(Side):
 
     def planes(self, places: Sequence[int]) -> Planes:
         self.most_at_once = max(self.most_at_once, len(places))
+        self.read |= set(places)
         pictures = [scene(place % self._different) for place in places]
         return rgb_to_planes(np.stack(pictures), ColorSpec())

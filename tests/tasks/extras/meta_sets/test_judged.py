@@ -195,46 +195,36 @@ def _check_report(out: Path, words: list[str]) -> None:
     assert "data:image/jpeg" not in public.read_text(encoding="utf-8")
 
 
-def test_own_pairs_with_a_file_that_is_not_a_video(
-    uve: Path, tmp_path: Path, planted: PlantedPackage
+def test_own_pairs_have_a_page_and_a_file_that_is_not_a_video_has_a_reason(
+    uve: Path, tmp_path: Path, planted: PlantedPackage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tasks.report.write.figures_of", lambda *_: [])
     films, text = uve / "uve_bench_videos/bench", tmp_path / "text.mp4"
     text.write_text("no film")
-    about = {"video_a": str(films / "long_1.mp4"), "prompt": "x", "aspect": "comprehensiveness", "gold": "b"}
+    about = {"video_a": str(films / "long_1.mp4"), "aspect": "comprehensiveness", "gold": "b"}
     rows = [
-        {"id": "mine", "video_b": str(films / "short_1.mp4"), **about},
-        {"id": "bad", "video_b": str(text), **about},
+        {"id": "mine", "video_b": str(films / "short_1.mp4"), "prompt": "Two <dogs>", **about},
+        {"id": "bad", "video_b": str(text), "prompt": "x", **about},
     ]
     file = write_lines(tmp_path / "pairs.jsonl", rows)
     pairs = meta_set_from_text(f"pairs:{file}")
     assert pairs.facts()[0].dimension == "scene"
-    assert judged(tmp_path / "store", pairs, "lengths").exit_code == 3
+    assert judged(tmp_path / "store", pairs, "lengths", "planted?mood=first").exit_code == 3
+    store = Store.open(tmp_path / "store")
     held = [
         (row.failure, row.preferred, row.aspect, row.score_high, row.score_low)
-        for row in JudgementsStore(Store.open(tmp_path / "store")).rows()
+        for row in JudgementsStore(store).rows(["lengths"])
     ]
     assert ("video_unreadable", None, "comprehensiveness") in [row[:3] for row in held]
     assert (None, "low", "comprehensiveness", 1.0, 3.0) in held
     assert len(held) == 2
+    index = write_report(set_report_of(load_judged_set(store, pairs)), tmp_path / "report")
+    (page,) = (index.parent / "pairs").iterdir()
+    shown = page.read_text(encoding="utf-8")
+    assert "<summary>Prompt</summary>" in shown
+    assert "Two &lt;dogs&gt;" in shown
     with pytest.raises(UserInputError, match="own folder"):
         meta_set_from_text(f"pairs:{file}?videos=x").facts()
-
-
-def test_a_disputed_pair_with_a_prompt_has_a_page(
-    uve: Path, tmp_path: Path, planted: PlantedPackage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tasks.report.write.figures_of", lambda *_: [])
-    films = uve / "uve_bench_videos/bench"
-    sides = {"video_a": str(films / "long_1.mp4"), "video_b": str(films / "short_1.mp4")}
-    about = {"id": "mine", "prompt": "Two <dogs>", "aspect": "color", "gold": "b"}
-    pairs = meta_set_from_text(f"pairs:{write_lines(tmp_path / 'pairs.jsonl', [{**about, **sides}])}")
-    judged(tmp_path / "store", pairs, "lengths", "planted?mood=first")
-    gathered = load_judged_set(Store.open(tmp_path / "store"), pairs)
-    index = write_report(set_report_of(gathered), tmp_path / "report")
-    (page,) = (index.parent / "pairs").iterdir()
-    text = page.read_text(encoding="utf-8")
-    assert "<summary>Prompt</summary>" in text
-    assert "Two &lt;dogs&gt;" in text
 
 
 def _csv(path: Path) -> list[dict[str, str]]:

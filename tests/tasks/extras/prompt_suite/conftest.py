@@ -8,27 +8,17 @@ from pathlib import Path
 import pytest
 
 from tasks.extras.prompt_suite.videos import SourceVideo, load_videos
-from tasks.llm.chat import ChatClient
-from tasks.llm.servers import ChatServer
 from tests.once import Once
 from tests.tasks.extras.prompt_suite.author import Author, Writing
+from tests.tasks.llm.open_clients import closed_in_the_end
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
 
 
 @pytest.fixture(scope="module", autouse=True)
 def closed_clients() -> Iterator[None]:
-    """Close what the tests opened: a process keeps its clients otherwise."""
-    made: dict[ChatServer, ChatClient] = {}
-
-    def find(server: ChatServer) -> ChatClient:
-        return made.setdefault(server, ChatClient(server))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.llm.conversation.client_of", find)
+    with closed_in_the_end():
         yield
-    for client in made.values():
-        client.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
+import json
 import re
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +15,13 @@ import pytest
 from tasks.extras.prompt_suite.maker import Made
 from tasks.extras.prompt_suite.videos import SourceVideo
 from tasks.llm import meter
+from tasks.llm.chat import ChatClient
+from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.limits import Limits, Spending
 from tasks.llm.meter import Meter
 from tasks.llm.usage import Price, Prices
 from tests.storage_schemas.full_disk import fill
-from tests.tasks.extras.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, FIRST, Writing
+from tests.tasks.extras.prompt_suite.author import CALLS_TO_DRAFT, CALLS_TO_END, FIRST, Writing, sensible
 from tests.tiny_models.faulty_server import Reply
 
 Videos = tuple[SourceVideo, ...]
@@ -87,6 +85,25 @@ def test_answers_that_do_not_fit_are_paid_for_too(writing: Writing, two: Videos)
     writing.author.odd = lambda step, text, count: Reply("no JSON") if step == "describe" else None
     (broken,) = make(replace(writing, folder=writing.folder / "other"), two[:1])
     assert (broken.state, broken.calls, broken.usd) == ("failed", 1, TOKENS)
+
+
+def test_rejected_requests_are_asked_again_and_uncounted_ones_cost_their_estimate(
+    writing: Writing, two: Videos
+) -> None:
+    writing.author.odd = lambda step, text, count: Reply(status=400) if step == "events" else None
+    (rejected,) = make(writing, two[:1])
+    assert (rejected.state, rejected.failure, rejected.usd) == ("failed", "refused", CALLS_TO_DRAFT * TOKENS)
+    uncounted = json.dumps({"choices": [{"message": {"content": json.dumps(sensible("events", ""))}}]})
+    writing.author.odd = lambda step, text, count: (
+        Reply(body=uncounted.encode()) if step == "events" else None
+    )
+    expected = replace(writing.maker(), prices=DEAR).estimate(two[:1])
+    (made,) = make(writing, two[:1])
+    # a person waits for each prompt, and may have changed what was rejected
+    assert (made.state, made.calls) == ("ready", CALLS_TO_END)
+    counted = (CALLS_TO_END - 1) * TOKENS
+    assert made.usd is not None
+    assert counted < made.usd < counted + (expected.usd or 0)
 
 
 def test_what_a_dry_run_counts(writing: Writing, two: Videos) -> None:
@@ -183,39 +200,23 @@ def test_ended_run_asks_no_more(writing: Writing, two: Videos, monkeypatch: pyte
     assert len(writing.server.seen) == asked + result[1].calls
 
 
-def test_after_a_kill_nothing_is_paid_for_twice(writing: Writing, film_folder: Path, two: Videos) -> None:
-    """A process is killed amid its questions; the next one asks for the rest only."""
-    third = threading.Event()
+def test_after_a_kill_nothing_is_paid_for_twice(
+    writing: Writing, two: Videos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        """Ends a process at once, as kill -9 does."""
 
-    def odd(step: str, text: str, count: int) -> Any:
+    ask = ChatClient.ask
+
+    def killed_amid_the_questions(self: ChatClient, request: ChatRequest) -> ChatAnswer:
         if writing.author.asked["questions"] == 3:
-            third.set()
-            return Reply(delay_s=30)
-        return None
+            raise Killed
+        return ask(self, request)
 
-    writing.author.odd = odd
-    script = textwrap.dedent(
-        f"""
-        from pathlib import Path
-        from types import SimpleNamespace
-        from tasks.extras.prompt_suite.videos import load_videos
-        from tests.tasks.extras.prompt_suite.author import maker
-        there = SimpleNamespace(url={writing.server.url!r})
-        one = maker(Path({str(writing.folder)!r}), there, without_review=True)
-        one.run(load_videos(Path({str(film_folder)!r})).videos[:1])
-        """
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
-    try:
-        while not third.wait(0.2):
-            assert process.poll() is None
-        assert process.poll() is None
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    answered = len(writing.server.seen) - 1
-    writing.author.odd = None
-    (made,) = writing.maker(without_review=True).run(two[:1])
-    assert made.state == "ready"
-    assert answered + made.calls == ALL
-    assert len(writing.server.seen) == answered + 1 + made.calls
+    with monkeypatch.context() as patched:
+        patched.setattr(ChatClient, "ask", killed_amid_the_questions)
+        with pytest.raises(Killed):
+            make(writing, two[:1])
+    answered = len(writing.server.seen)
+    (made,) = make(writing, two[:1])
+    assert (made.state, answered + made.calls, len(writing.server.seen)) == ("ready", ALL, ALL)

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from storage_schemas.model import ModelServer
-from storage_schemas.store import Store
 from tasks.extras.video_bench.dimensions import ALIGNMENT, DIMENSIONS
 from tasks.extras.video_bench.instructions import sections_of
 from tasks.extras.video_bench.suite import VideoBench
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import SuitePrompt, SuiteVideo
-from tests.tasks.scoring.sides import FrameList, flat
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.sides import FrameList
+from tests.tasks.scoring.suites.told import Told, site
 from tests.tiny_models.faulty_server import Reply, Seen
 
 PROMPT = SuitePrompt(prompt_id="p", text="A red ball rolls over a {meadow}.")
@@ -76,11 +74,6 @@ def step(body: Mapping[str, Any]) -> str:
     return next(name for key, name in names.items() if key in keys)
 
 
-def text(body: Mapping[str, Any]) -> str:
-    """Return the texts of the user's message."""
-    return "\n".join(part["text"] for part in body["messages"][1]["content"] if part["type"] == "text")
-
-
 def addresses(body: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what is reported of each image."""
     return [part["image_url"] for part in body["messages"][1]["content"] if part["type"] == "image_url"]
@@ -119,24 +112,13 @@ def only(server: Told, name: str) -> Seen:
     return seen
 
 
-def film(frames: int = 8, fps: float = 4.0, luma: int = 100) -> FrameList:
-    """A film of frames that grow brighter by one each."""
-    made = FrameList([flat(min(235, luma + place)) for place in range(frames)])
-    made.fps = fps
-    return made
-
-
 def video(model: str, film: FrameList, sample: int = 0, digest: str = "") -> SuiteVideo:
     """One model's video of the prompt."""
     return SuiteVideo(model, PROMPT.prompt_id, sample, digest or f"digest of {model}", film)
 
 
 def setup(server: Told) -> Setup:
-    """A site with a store and this server alone."""
-    root = server.folder / "store"
-    if not root.is_dir():
-        Store.create(root)
-    return Setup(store_path=str(root), model_servers={"openai": ModelServer(url=server.url, patience_s=0.1)})
+    return site(server, "openai")
 
 
 def suite(server: Told, **settings: Any) -> VideoBench:

@@ -1,4 +1,4 @@
-"""Few-shot scoring over real HTTP: one request for a prompt's videos, batches, odd answers, resuming."""
+"""Few-shot scoring over real HTTP: which frames are shown, one request for a batch, odd answers, resuming."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,24 +14,26 @@ from hypothesis import strategies as st
 from storage_schemas.judgements import TRANSIENT_FAILURES, Failure
 from tasks.extras.video_bench.dimensions import DIMENSIONS, QUALITY
 from tasks.extras.video_bench.few_shot import video_groups
+from tasks.extras.video_bench.settings import READY, VideoBenchSettings
 from tasks.llm.usage import NotJudged
+from tasks.llm.vision_models import VlmModel
 from tasks.scoring.suites.base import ScoredVideo, SuiteVideo
 from tasks.scoring.suites.blurred_video import BlurredSide
+from tasks.scoring.suites.shown_videos import Grid, SampledVideo, ShownFrames, evenly, sampled_places
 from tests.storage_schemas.full_disk import fill
 from tests.tasks.extras.video_bench.talking import (
     MODELS,
     PROMPT,
     Talk,
     addresses,
-    film,
     lights,
+    pictures,
     steps,
     suite,
-    text,
     video,
 )
 from tests.tasks.scoring.sides import Damaged, FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film, text
 from tests.tiny_models.faulty_server import Reply
 
 NAMES = [dimension.name for dimension in DIMENSIONS if dimension.group == QUALITY]
@@ -246,3 +249,108 @@ def test_full_store_cost(server: Told, tmp_path: Path, monkeypatch: pytest.Monke
 def test_grids_are_sent_for_moving_dimensions_alone(server: Told, name: str, grid: Any, images: int) -> None:
     score(server, [film(frames=8)], name, grid=grid)
     assert len(addresses(server.seen[0].body)) == images
+
+
+GPT = READY["gpt-4o-2024-08-06"]
+
+
+def shown_frames(
+    films: list[SampledVideo], dimension: str, settings: VideoBenchSettings, model: VlmModel, text: int
+) -> list[ShownFrames]:
+    named = {f"video {number}": film for number, film in enumerate(films, 1)}
+    lines = settings.image_lines(dimension, "numbered_video_line")
+    return list(settings.exhibit(dimension, named, lines).fit(model, text).videos.values())
+
+
+class LongFilm(FrameList):
+    """A film that only says how long it is: to read it would be a fault."""
+
+    def __init__(self, frames: int, fps: float) -> None:
+        super().__init__([])
+        self._frames, self.fps = frames, fps
+
+    def __len__(self) -> int:
+        return self._frames
+
+
+@pytest.mark.parametrize(
+    ("frames", "fps", "expected"),
+    [
+        (8, 4.0, [0, 2, 4, 6, 7]),
+        (9, 4.0, [0, 2, 4, 6, 8]),
+        (1, 24.0, [0]),
+        (3, 1.0, [0, 1, 2]),  # fewer than two a second: each once
+        (0, 24.0, []),
+        (31, 30000 / 1001, [0, 14, 29, 30]),  # what is on the screen at 0.5 s began at 0.467 s
+    ],
+)
+def test_two_frames_a_second_and_the_last(frames: int, fps: float, expected: list[int]) -> None:
+    assert sampled_places(np.arange(frames) / fps, 2.0) == expected
+    # of uneven time stamps those on the screen: at 0.5, 1.0 and 1.5 s the third frame is still shown
+    assert sampled_places(np.array([0.0, 0.1, 0.2, 1.7, 1.8, 2.0]), 2.0) == [0, 2, 5]
+
+
+def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:
+    three_hours = LongFilm(3 * 3600 * 24, 24.0)
+    (shown,) = shown_frames(
+        [SampledVideo("d", three_hours)], "color_consistency", VideoBenchSettings(), GPT, 500
+    )
+    assert len(shown.indices) == 60
+    assert shown.sampled == 3 * 3600 * 2 + 1
+    assert shown.indices[0] == 0
+    assert shown.indices[-1] == len(three_hours) - 1
+    steps = np.diff(shown.indices)
+    assert steps.max() - steps.min() <= 13
+    assert not three_hours.reads
+    assert evenly(range(10), 1) == [0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "text", "each"),
+    [
+        ({"most_images": 20}, 0, 6),
+        ({"context_tokens": 4096 + 1000, "answer_tokens": 4096}, 200, 3),  # 800 tokens are 9 images of 85
+        ({"context_tokens": 128_000}, 0, 60),
+    ],
+)
+def test_the_videos_of_a_request_share_what_fits_evenly(limits: dict[str, int], text: int, each: int) -> None:
+    model = VlmModel(**{**GPT.model_dump(), **limits})
+    films = [SampledVideo(str(number), LongFilm(24 * 100, 24.0)) for number in range(3)]
+    shown = shown_frames(films, "imaging_quality", VideoBenchSettings(), model, text)
+    assert [len(one.indices) for one in shown] == [each] * 3
+
+
+def test_a_grid_has_the_frames_in_reading_order_and_black_where_there_is_none() -> None:
+    grid = Grid(rows=2, columns=2, fps=2.0, cell_side=32)
+    settings = VideoBenchSettings(grid=grid)
+    one = SampledVideo("a", film(frames=5, fps=2.0, luma=100))
+    (shown,) = shown_frames([one], "motion_effects", settings, GPT, 0)
+    assert shown.images == 2
+    assert len(shown.indices) == 5
+    lines = settings.image_lines("motion_effects", "video_line")
+    parts = settings.exhibit("motion_effects", {"video": one}, lines).fit(GPT, 0).parts()
+    made = pictures({"messages": [{}, {"content": parts}]})
+    assert [picture.size for picture in made] == [(64, 32), (64, 32)]
+    assert "2 rows and 2 columns" in parts[0]["text"]
+    corners = [(x, y, x + 32, y + 16) for y in (0, 16) for x in (0, 32)]
+    cells = [
+        [np.asarray(one.convert("L").crop(corner), np.float64).mean() for corner in corners] for one in made
+    ]
+    assert np.all(np.diff(cells[0]) > 0.2)
+    assert cells[1][0] > 80
+    assert max(cells[1][1:]) < 10
+    # other dimensions have an image a frame
+    (plain,) = shown_frames([one], "imaging_quality", settings, GPT, 0)
+    assert plain.grid is None
+    assert plain.images == 5
+    # the size of frames is the model's
+    small = GPT.model_copy(update={"image_side": 16, "detail": None})
+    parts = settings.exhibit("color_consistency", {"video": one}, lines).fit(small, 0).parts()
+    assert {picture.size for picture in pictures({"messages": [{}, {"content": parts}]})} == {(16, 8)}
+    assert "detail" not in parts[1]["image_url"]
+
+
+def test_images_of_the_papers_models_count_as_the_guide_says() -> None:
+    high = GPT.model_copy(update={"detail": "high"})
+    assert (GPT.image_tokens(1920, 1080), READY["gpt-4o-mini"].image_tokens(512, 288)) == (85, 2833)
+    assert (high.image_tokens(1024, 1024), high.image_tokens(512, 288)) == (85 + 4 * 170, 85 + 170)

@@ -18,25 +18,22 @@ from tasks.llm.usage import NotJudged
 from tasks.scoring.base import AspectText
 from tasks.scoring.instructions import aspect_text
 from tasks.scoring.judges.prompt_length import ApproximateTokens
-from tasks.scoring.registry import EvaluatorChoice, choice_from_text, make_evaluator
+from tasks.scoring.registry import choice_from_text, make_evaluator
 from tasks.scoring.request import PairFacts, make_requests
-from tasks.scoring.suites.pairwise import each_dimension
 from tests.tasks.extras.video_bench.talking import (
     MODELS,
     USUAL,
     Talk,
     addresses,
-    film,
     lights,
     only,
     pictures,
     setup,
     step,
     steps,
-    text,
 )
 from tests.tasks.scoring.sides import FrameList
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film, text
 from tests.tiny_models.faulty_server import Reply
 
 PROMPT = "A red ball rolls.\nIt comes to rest.\nNight falls."
@@ -86,13 +83,6 @@ def test_how_often_an_aspect_is_asked(server: Told, name: str) -> None:
     assert orders == expected
     assert steps(server) == asked
     assert (answer.details["calls"], answer.details["dimension"]) == (calls, aspect_dimensions()[name])
-
-
-def test_all_dimensions_are_an_evaluator_each(server: Told) -> None:
-    choice = EvaluatorChoice(use="video-bench", settings={"dimension": "all"})
-    each = each_dimension(choice, setup(server))
-    assert [one.label for one in each] == [f"video-bench.{name}" for name in BY_NAME]
-    assert all(isinstance(make_evaluator(one, setup(server)), VideoBenchJudge) for one in each)
 
 
 def test_one_dimension_judges_all_aspects_and_says_what_it_claims(server: Told) -> None:
@@ -273,7 +263,7 @@ def test_settings_that_do_not_fit(server: Told, words: str, said: str) -> None:
 
 
 def test_it_is_an_evaluator_as_authors_are_told(server: Told) -> None:
-    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)))
+    check_evaluator(make_evaluator(choice_from_text("video-bench"), setup(server)), frames=24)
 
 
 def test_rough_tokens_cover_a_text() -> None:

@@ -21,10 +21,10 @@ from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
 from tasks.scoring.suites.guide import Guide, own_guide
 from tasks.scoring.suites.registry import make_suite, settings_of_variant, suite_variants
-from tests.tasks.extras.video_bench.talking import MODELS, PROMPT, Talk, film, setup, suite, video
-from tests.tasks.extras.video_bench.talking import text as text_of
+from tests.tasks.extras.video_bench.talking import MODELS, PROMPT, Talk, setup, suite, video
 from tests.tasks.scoring.sides import FrameList, flat
-from tests.tasks.scoring.suites.told import Told
+from tests.tasks.scoring.suites.told import Told, film
+from tests.tasks.scoring.suites.told import text as text_of
 
 
 def test_nine_dimensions_with_the_paper_s_scales(server: Told) -> None:
@@ -57,6 +57,13 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
         told = systems["score"]
         # who describes is not to know what is asked for
         assert "prompt" not in systems["describe"].lower()
+        # appendix F: each assistant has example questions
+        for assistant in ("first assistant", "second assistant"):
+            assert systems[assistant].partition("Such questions are:")[2].count('?"') >= 2
+        # what a question assumes is held against the prompt
+        assert "assumes something else than the prompt says" in systems["answer"]
+        # nothing else decides than the two descriptions, the questions and their answers
+        assert "decide" not in told
     else:
         told = FewShot(dimension, settings).system
         systems = {"few-shot": told}
@@ -70,7 +77,7 @@ def test_what_models_are_told_has_every_point_of_the_scale_and_no_gap(name: str)
     assert "\n\n\n" not in told
 
 
-def test_colours_are_told_where_the_paper_tells_them() -> None:
+def test_models_are_told_what_the_paper_tells_of_colours_motion_and_scenes() -> None:
     told = ChainOfQuery(BY_NAME["color_consistency"], VideoBenchSettings()).systems
     # appendix F: what is not a change of colour is known to those who look, not to the one who scores
     for name in ("describe", "first assistant", "answer"):
@@ -87,6 +94,9 @@ def test_colours_are_told_where_the_paper_tells_them() -> None:
         if one.group == QUALITY
     }
     assert [name for name, words in quality.items() if "prompt" in words] == ["aesthetic_quality"]
+    assert "exaggerated" in FewShot(BY_NAME["motion_effects"], VideoBenchSettings()).system
+    scene = ChainOfQuery(BY_NAME["scene_consistency"], VideoBenchSettings()).systems["score"]
+    assert "the fullest that generators show" in scene
 
 
 @pytest.mark.parametrize(
@@ -378,20 +388,3 @@ def test_every_line_around_the_videos_is_a_prompt(
     assert canonical_json(ours.settings()) != canonical_json(mine.settings())
     mine.score(PROMPT, [video("a", film())])
     assert sent in text_of(server.seen[-1].body)
-
-
-def test_the_prompts_have_what_the_paper_says_of_each_step() -> None:
-    for dimension in DIMENSIONS:
-        if dimension.group == ALIGNMENT:
-            told = ChainOfQuery(dimension, VideoBenchSettings()).systems
-            # appendix F: each assistant has example questions
-            for name in ("first assistant", "second assistant"):
-                examples = told[name].partition("Such questions are:")[2]
-                assert examples.count('?"') >= 2, (dimension.name, name)
-            # what a question assumes is held against the prompt
-            assert "assumes something else than the prompt says" in told["answer"]
-            # nothing else decides than the two descriptions, the questions and their answers
-            assert "decide" not in told["score"]
-    assert "exaggerated" in FewShot(BY_NAME["motion_effects"], VideoBenchSettings()).system
-    scene = ChainOfQuery(BY_NAME["scene_consistency"], VideoBenchSettings()).systems["score"]
-    assert "the fullest that generators show" in scene

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,12 +146,6 @@ def test_scores_and_cuts_are_those_of_ffmpeg(each_ffmpeg: str, seen: Side) -> No
         assert find_scenes(seen, FeatureCache(), threshold).starts == (0, *expected)
 
 
-def test_scenes_cover_the_video_and_give_their_centres() -> None:
-    scenes = find_scenes(cut_video([4, 2, 5, 3]), FeatureCache())
-    assert scenes.clips == (range(4), range(4, 6), range(6, 11), range(11, 14))
-    assert scenes.centres == (2, 5, 8, 12)
-
-
 @pytest.mark.parametrize(
     ("frames", "starts"),
     [
@@ -169,14 +162,3 @@ def test_videos_of_few_scenes(frames: list[np.ndarray], starts: tuple[int, ...])
     assert scenes.starts == starts
     assert len(scenes) == len(starts)
     assert sum(map(len, scenes.clips)) == len(frames)
-
-
-def test_few_frames_are_held_and_a_second_look_computes_none(tmp_path: Path) -> None:
-    # the second half shows the first one again
-    side = FrameList([noise(n) for n in range(100)] * 2)
-    first = find_scenes(side, FeatureCache(tmp_path))
-    assert max(map(len, side.reads)) <= 32
-    assert first.changes == {"needed": 199, "computed": 100}
-    again = find_scenes(side, FeatureCache(tmp_path))
-    assert again.starts == first.starts
-    assert again.changes == {"needed": 199, "computed": 0}

@@ -15,8 +15,6 @@ from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.ids import canonical_json
 from storage_schemas.judgements import Failure
 from storage_schemas.store import Store
-from tasks.llm.printed_prompts import take_prompts, write_prompts
-from tasks.llm.prompt_files import prompt_text
 from tasks.llm.usage import NotJudged
 from tasks.models.add import add_model
 from tasks.models.base import Models
@@ -27,7 +25,6 @@ from tasks.scoring.features import FeatureCache
 from tasks.scoring.judges.video_score import DIMENSION_OF, VideoScore, video_score
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.setup import Setup
-from tests.tasks.llm.made_up_paper import CARD
 from tests.tasks.scoring.sides import FrameList, cut_video
 
 PROMPT = "a red dog\na white boat on the water"
@@ -164,19 +161,6 @@ def test_the_wording_can_be_replaced_and_is_in_the_settings(tmp_path: Path) -> N
             planted(prompts=str(tmp_path))
     with pytest.raises(UserInputError, match="is not a folder"):
         planted(prompts=str(tmp_path / "none"))
-
-
-def test_the_words_of_a_model_card_are_sent_as_they_stand_there(tmp_path: Path) -> None:
-    (tmp_path / "card.md").write_text(CARD, encoding="utf-8")
-    write_prompts(tmp_path / "exact", take_prompts(tmp_path / "card.md").texts)
-    scorer, model = planted(prompts=str(tmp_path / "exact"))
-    scorer.score(PROMPT, cut_video([4, 5]), aspect("color"))
-    assert model.asked[0][1] == f'Rate the video of "{PROMPT}".\n{FRAME_MARK} {FRAME_MARK}'
-    # an export of ours is ours
-    write_prompts(tmp_path / "ours", {"judges/video_score": prompt_text("judges/video_score")})
-    assert canonical_json(planted(prompts=str(tmp_path / "ours"))[0].settings()) == canonical_json(
-        planted()[0].settings()
-    )
 
 
 def test_missing_weights_are_reported_with_the_command(tmp_path: Path) -> None:

@@ -6,26 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.llm.chat import ChatClient
-from tasks.llm.servers import ChatServer
+from tests.tasks.llm.open_clients import closed_in_the_end
 from tests.tasks.scoring.suites.told import Told
 
 
 @pytest.fixture(scope="module", autouse=True)
 def closed_clients() -> Iterator[None]:
-    """Close what the tests opened: a process keeps its clients otherwise."""
-    made: dict[ChatServer, ChatClient] = {}
-
-    def find(server: ChatServer) -> ChatClient:
-        if server not in made:
-            made[server] = ChatClient(server)
-        return made[server]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tasks.llm.conversation.client_of", find)
+    with closed_in_the_end():
         yield
-    for client in made.values():
-        client.close()
 
 
 @pytest.fixture(scope="module")

@@ -25,22 +25,17 @@ from tasks.scoring.suites.manifest import VideoEntry
 from tasks.scoring.suites.plan import ScoringUnit
 from tasks.scoring.suites.score_store import ScoresStore
 from tasks.scoring.suites.scoring import SuiteChoice, SuiteWork, VideoScoring
+from tests.tasks.scoring.kinds import Scripted
 
 Scored = Sequence[ScoredVideo | NotJudged]
 
 
-class Failing(Scorer):
+class Failing(Scripted, Scorer):
     """Raises what it is told to."""
 
     def __init__(self, problem: Exception) -> None:
         super().__init__(BY_NAME["dynamic_degree"])
         self._problem = problem
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def check(self) -> None:
-        """Nothing is needed."""
 
     def score(self, prompt: SuitePrompt, videos: Sequence[SuiteVideo], repeat: int = 0) -> Scored:
         raise self._problem

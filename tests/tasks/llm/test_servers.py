@@ -1,4 +1,4 @@
-"""A model server in the local network may have a certificate of the site's own authority."""
+"""Model servers: addresses in place of names of the profile, and certificates of a site's own authority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tasks.llm.servers import ChatServer, _tls, json_client, list_models
+from storage_schemas.errors import UserInputError
+from storage_schemas.secrets import strike_out
+from tasks.llm.servers import ChatServer, Servers, _tls, json_client, list_models
 
 
 class _Models(http.server.BaseHTTPRequestHandler):
@@ -74,3 +76,40 @@ def test_clients_share_one_trust() -> None:
     _tls.cache_clear()
     with json_client(first), json_client(second):
         assert (_tls.cache_info().misses, _tls.cache_info().hits) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://h", "https://h:8000/v1", "http://[::1]:8000", "http://10.0.0.1:1/a/b"]
+)
+def test_find_takes_an_address(address: str) -> None:
+    server = Servers().find(address, "m")
+    assert (server.name, server.url, server.model) == (address, address, "m")
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        *((one, "must begin with http:// or https://") for one in ("ftp://h", "HTTP://h:1", " http://h")),
+        *(
+            (one, "http://HOST, optionally with a port and a path")
+            for one in (
+                "http://",
+                "http://a b:1",
+                "http://[::1:8000",
+                "http://h:99999",
+                "http://h:x",
+                "http://h/?x=1",
+            )
+        ),
+    ],
+)
+def test_find_refuses_other_addresses(address: str, says: str) -> None:
+    with pytest.raises(UserInputError, match=says):
+        Servers().find(address, "m")
+
+
+def test_find_refuses_a_password_that_would_be_stored_and_does_not_show_it() -> None:
+    with pytest.raises(UserInputError, match=r"would be stored with the answers") as problem:
+        Servers().find("http://user:secretpw@h:1/v1", "m")
+    assert "secretpw" not in strike_out(str(problem.value))
+    assert "secretpw" not in str(problem.value)
