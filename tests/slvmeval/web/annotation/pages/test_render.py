@@ -75,6 +75,16 @@ def test_no_page_needs_anything_from_elsewhere(language: str) -> None:
                 assert not target.startswith(ASSETS_URL) or (ASSETS / target.rsplit("/", 1)[1]).is_file()
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_first_link_of_a_page_skips_to_its_content(language: str) -> None:
+    for name, html in every_page(language, campaign()).items():
+        seen = Elements(html).seen
+        first = next(attributes for tag, attributes in seen if tag in ("a", "button", "input", "video"))
+        assert first == {"class": "skip", "href": "#main"}, name
+        assert [tag for tag, attributes in seen if attributes.get("id") == "main"] == ["main"], name
+        assert f">{texts(language).words['page']['skip']}</a>" in html
+
+
 def test_what_comes_from_outside_stays_text() -> None:
     evil = EVIL + "{{7777777*7}}"
     pages = every_page("en", campaign(organisation=evil, contact=evil, consent={"en": evil}), evil)

@@ -315,6 +315,13 @@ def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit) -> None:
     )
     assert unnamed == []
     order: list[Any] = []
+    visitor.page.reload()
+    visitor.settled()
+    visitor.press("Tab")
+    assert visitor.page.evaluate(f"{FOCUSED}.className") == "skip"
+    assert visitor.page.locator(".skip").bounding_box()["x"] >= 0
+    visitor.press("Enter")
+    assert visitor.page.evaluate(f"{FOCUSED}.id") == "main"
     visitor.page.locator("h1").click()
     for _ in range(40):
         visitor.press("Tab")
