@@ -89,7 +89,7 @@ class Site:
         return session
 
     def earned(self, session: BrowserSession) -> dict[str, Any]:
-        """Return the number of tasks answered, other payments, their sum in words, whether anything is owed."""
+        """Return the tasks answered, other payments, their sum in words, and whether anything is owed."""
         done = self.desk.workers.done(session.campaign, session.worker)
         settings = self.campaign(session.campaign)
         paid = settings.pay_per_task or settings.pay_per_hour
