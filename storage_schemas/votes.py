@@ -328,9 +328,14 @@ class VotesStore:
         return made
 
     def keep_rules(
-        self, campaign: str, rule: Mapping[str, Any] | None, workers: str, unanswered: Collection[str] = ()
+        self,
+        campaign: str,
+        rule: Mapping[str, Any] | None,
+        workers: str,
+        unanswered: Collection[str] = (),
+        gold: Collection[str] = (),
     ) -> None:
-        """Store the rules of a campaign, and the pairs still without votes.
+        """Store the rules of a campaign, the pairs still without votes, and its gold pairs.
 
         Parameters
         ----------
@@ -340,11 +345,14 @@ class VotesStore:
             Name of the rule that lists workers for review.
         unanswered
             Pairs that are shown and have no vote yet.
+        gold
+            Its gold pairs, also those that no worker was asked about.
         """
         rules = {
             "filter": None if rule is None else dict(rule),
             "workers": workers,
             "unanswered": sorted(unanswered),
+            "gold": sorted(gold),
         }
         write_atomic(self._rule_file(campaign), with_checksum(json.dumps(rules, sort_keys=True)))
 
@@ -379,6 +387,16 @@ class VotesStore:
             If the file is damaged.
         """
         return set(self._rules(campaign).get("unanswered", ()))
+
+    def gold(self, campaign: str) -> set[str]:
+        """Return a campaign's gold pairs, as of when its votes were last collected.
+
+        Raises
+        ------
+        IntegrityError
+            If the file is damaged.
+        """
+        return set(self._rules(campaign).get("gold", ()))
 
     def _rules(self, campaign: str) -> dict[str, Any]:
         try:
