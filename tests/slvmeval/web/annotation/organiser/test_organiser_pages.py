@@ -13,6 +13,7 @@ from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.desk import organiser as organisers
 from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.installation import media_folder
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import CAREFUL, EVIL, HASTY, PAGES, Organiser, votes_of_a_week
 from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason
@@ -128,6 +129,30 @@ def test_review_page_has_numbers_thresholds_and_the_others(reader: Organiser) ->
     assert fastest == sorted(fastest)
     assert len(fastest) > 3
     assert reader.page(f"/workers/{'0' * 32}").status_code == 404
+
+
+def test_decision_comes_after_the_evidence_with_its_videos(quiet: Study, reader: Organiser) -> None:
+    page = reader.page(f"/workers/{HASTY}").text
+    evidence, decision = page.index("show best why"), page.index('id="decide"')
+    videos = re.findall(r'<video src="([^"#]+)#t=([\d.]+)"', page[evidence:decision])
+    assert len(videos) == 6 == page.count("<video")
+    pairs = {pair.pair_id: pair for pair in quiet.pairs}
+    for number, (url, begins) in enumerate(videos):
+        _, pair_id, side = url.rsplit("/", 2)
+        pair = pairs[pair_id]
+        assert (side, float(begins)) == (("high", "low")[number % 2], pair.must_see[0].start_s)
+        sent = reader.http.get(url, headers={"Range": "bytes=0-9"})
+        stored = (media_folder(quiet.root) / pair.file_of("high" if side == "high" else "low")).read_bytes()
+        assert (sent.status_code, sent.content) == (206, stored[:10])
+    assert "Changed: 0:05 to 0:10 of the changed video" in words(reader.page(f"/workers/{HASTY}"))
+    # those of every other vote are one link away
+    linked = set(re.findall(r'href="/organiser/c/\w+(/pairs/\w+)"', page))
+    assert len(linked) == 14
+    assert reader.page(linked.pop()).text.count("<video") == 2
+    (gone, _), *_ = videos
+    for wrong in ("/pairs/none", "/pairs/none/high"):
+        assert reader.page(wrong).status_code == 404
+    assert reader.http.get(gone.rpartition("/")[0] + "/both").status_code == 422
 
 
 def test_review_page_calls_nothing_fast_where_no_time_can_be_compared(study: Study) -> None:

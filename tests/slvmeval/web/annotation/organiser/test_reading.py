@@ -128,6 +128,11 @@ def test_the_model_is_shown_where_it_was_asked() -> None:
     assert "prefers by habit" in careless.counted
     cleared = replace(PAPER, careful=0.98, kind=WorkerKind.CAREFUL)
     assert not indicators(cleared, strict)[-1].flagged
+    # nobody is called certainly careless, and nobody after a few tasks
+    assert "careless now is over 99%" in indicators(replace(found, careful=0.001), strict)[-1].counted
+    assert "careless now is under 1%" in indicators(replace(found, careful=0.999), strict)[-1].counted
+    few = indicators(replace(PAPER, votes=4, careful=0.001), strict)[-1].counted
+    assert few == "Nothing to say yet: 4 of the 8 tasks that an estimate needs"
 
 
 def checked(number: int, check: str, **more: object) -> Vote:
