@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 from pydantic import ValidationError
 
-from storage_schemas.commit import private_modes, sync_path, write_atomic
+from storage_schemas.commit import private_folder, private_modes, sync_path, write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.json_checksum import read_checked_json, with_checksum
@@ -471,12 +471,9 @@ class VotesStore:
     def _write(self, kind: RowKind, campaign: str, table: pa.Table) -> None:
         """Add rows that only this user can read, or the group if the store belongs to a group."""
         folder = self._folder(kind, campaign)
-        folder_mode, file_mode = private_modes(self.path.parent)
-        for one in (folder.parent, folder):
-            if not one.is_dir():
-                one.mkdir(parents=True, exist_ok=True)
-                one.chmod(folder_mode)
-        add_part(folder, table, mode=file_mode)
+        for one in (self.path, folder.parent, folder):
+            private_folder(one, self.path.parent)
+        add_part(folder, table, mode=private_modes(self.path.parent)[1])
 
     def _add(self, kind: RowKind, rows: list[Any], model: type[VoteRow]) -> Added:
         given: dict[str, dict[str, VoteRow]] = {}

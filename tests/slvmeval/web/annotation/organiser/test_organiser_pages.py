@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from statistics import median
 
 import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from slvmeval.web.annotation.organiser.pages import duration
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.desk import organiser as organisers
@@ -29,6 +31,10 @@ def test_dashboard_tells_how_far_it_is(organiser: Organiser, busy: Study) -> Non
     organiser.log_in()
     page = organiser.page()
     assert "140 of 200 70.0 %" in words(page)
+    with busy.desk() as opened:
+        took = median(vote.total_s or 0.0 for _, vote in opened.votes.read(NAME))
+    times = (duration(took), duration(busy.pairs[0].watch_s(0) + 60))
+    assert "Time of a task {} measured, the median; expected {}".format(*times) in words(page)
     # bars can be read without seeing
     assert page.text.count('role="img"') == 2
     assert page.text.count("<summary>Show as a table</summary>") == 2
