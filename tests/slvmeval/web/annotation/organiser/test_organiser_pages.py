@@ -12,13 +12,13 @@ from sqlalchemy.exc import OperationalError
 
 from slvmeval.web.annotation.organiser.pages import duration
 from storage_schemas.store import Store
-from storage_schemas.votes import Standing, VotesStore
+from storage_schemas.votes import Check, Standing, VotesStore, check_id
 from tasks.annotation.desk import organiser as organisers
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.installation import media_folder
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import CAREFUL, EVIL, HASTY, PAGES, Organiser, votes_of_a_week
-from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason
+from tests.slvmeval.web.annotation.pieces import NAME, hidden, pair, reason
 from tests.slvmeval.web.reading import has, lacks
 
 
@@ -159,6 +159,29 @@ def test_decision_comes_after_the_evidence_with_its_videos(quiet: Study, reader:
     for wrong in ("/pairs/none", "/pairs/none/high"):
         assert reader.page(wrong).status_code == 404
     assert reader.http.get(gone.rpartition("/")[0] + "/both").status_code == 422
+
+
+def test_check_tasks_are_called_what_they_are(study: Study) -> None:
+    equal = pair(2, pair_id=check_id(f"{2:064x}", Check.EQUAL), gold=True)
+    again = pair(1, pair_id=check_id(f"{1:064x}", Check.AGAIN), gold=True)
+    study.begin([pair(1), again, equal, pair(3, gold=True)])
+    one = votes_of_a_week(study, study.pairs, share=1.0)[0]
+    given = {"worker": CAREFUL, "comment": "", "rating": "A"}
+    votes = [
+        one.model_copy(
+            update={**given, "vote_id": f"{n}", "pair_id": task.pair_id, "gold": task.gold, "preferred": side}
+        )
+        for n, (task, side) in enumerate(zip(study.pairs, ("high", "low", "high", "low"), strict=True))
+    ]
+    with study.desk() as desk, Organiser(study) as somebody:
+        desk.votes.add(NAME, votes)
+        somebody.log_in()
+        text = words(somebody.page(f"/workers/{CAREFUL}")).partition("Votes compared")[2]
+    assert re.search(r"equal videos 0{12} (left|right): both are equal A of equal videos", text)
+    assert re.search(r"repeated, sides swapped 0{12} a different video than before A", text)
+    assert re.search(r"known answer 0{12} worse", text)
+    assert text.count("worse") == 1
+    assert "gold" not in text
 
 
 def test_review_page_calls_nothing_fast_where_no_time_can_be_compared(study: Study) -> None:

@@ -138,7 +138,11 @@ def test_consent_says_what_comes_before_the_first_task() -> None:
 def test_consent_has_our_words_or_the_campaigns_own() -> None:
     ours = page("consent", of=campaign(pay_per_task=1.5, currency="EUR"))
     assert not lacks(ours, "1.50 EUR", "voluntary")
-    assert ours.index("Stop at any time") < ours.index("Please read this page")
+    brief = ours.partition('<ul class="brief">')[2].partition("</ul>")[0]
+    lines = re.findall(r"<li>(\w+ ?\w*)[ :]", brief)
+    assert lines == ["What", "Time", "Pay", "Stop at"], "four lines come first"
+    assert ours.index("</ul>") < ours.index("Please read this page")
+    assert "Pay: 1.50 EUR for each task" in brief
     hourly = campaign(pay_per_hour=12, currency="EUR")
     for language in ("en", "ja"):
         html = page("consent", language, hourly, pay="3.10 EUR – 4.20 EUR")
