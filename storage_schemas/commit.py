@@ -183,6 +183,14 @@ def private_modes(store: Path) -> tuple[int, int]:
     return (0o2770, 0o640) if store.stat().st_mode & group == group else (0o700, 0o600)
 
 
+def private_folder(folder: Path, store: Path) -> None:
+    """Create a folder with secrets in a store, with the mode of `private_modes`, unless it exists."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(0o700)
+        folder.chmod(private_modes(store)[0])
+
+
 def payload_files(folder: Path) -> dict[str, StoredFile]:
     """Return size and checksum of every file below `folder` except the manifest, by relative path."""
     return {

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 from pydantic import ValidationError
 
-from storage_schemas.commit import private_modes, sync_path, write_atomic
+from storage_schemas.commit import private_folder, private_modes, sync_path, write_atomic
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.ids import digest_text
 from storage_schemas.json_checksum import read_checked_json, with_checksum
@@ -328,9 +328,14 @@ class VotesStore:
         return made
 
     def keep_rules(
-        self, campaign: str, rule: Mapping[str, Any] | None, workers: str, unanswered: Collection[str] = ()
+        self,
+        campaign: str,
+        rule: Mapping[str, Any] | None,
+        workers: str,
+        unanswered: Collection[str] = (),
+        gold: Collection[str] = (),
     ) -> None:
-        """Store the rules of a campaign, and the pairs still without votes.
+        """Store the rules of a campaign, the pairs still without votes, and its gold pairs.
 
         Parameters
         ----------
@@ -340,11 +345,14 @@ class VotesStore:
             Name of the rule that lists workers for review.
         unanswered
             Pairs that are shown and have no vote yet.
+        gold
+            Its gold pairs, also those that no worker was asked about.
         """
         rules = {
             "filter": None if rule is None else dict(rule),
             "workers": workers,
             "unanswered": sorted(unanswered),
+            "gold": sorted(gold),
         }
         write_atomic(self._rule_file(campaign), with_checksum(json.dumps(rules, sort_keys=True)))
 
@@ -379,6 +387,16 @@ class VotesStore:
             If the file is damaged.
         """
         return set(self._rules(campaign).get("unanswered", ()))
+
+    def gold(self, campaign: str) -> set[str]:
+        """Return a campaign's gold pairs, as of when its votes were last collected.
+
+        Raises
+        ------
+        IntegrityError
+            If the file is damaged.
+        """
+        return set(self._rules(campaign).get("gold", ()))
 
     def _rules(self, campaign: str) -> dict[str, Any]:
         try:
@@ -453,12 +471,9 @@ class VotesStore:
     def _write(self, kind: RowKind, campaign: str, table: pa.Table) -> None:
         """Add rows that only this user can read, or the group if the store belongs to a group."""
         folder = self._folder(kind, campaign)
-        folder_mode, file_mode = private_modes(self.path.parent)
-        for one in (folder.parent, folder):
-            if not one.is_dir():
-                one.mkdir(parents=True, exist_ok=True)
-                one.chmod(folder_mode)
-        add_part(folder, table, mode=file_mode)
+        for one in (self.path, folder.parent, folder):
+            private_folder(one, self.path.parent)
+        add_part(folder, table, mode=private_modes(self.path.parent)[1])
 
     def _add(self, kind: RowKind, rows: list[Any], model: type[VoteRow]) -> Added:
         given: dict[str, dict[str, VoteRow]] = {}

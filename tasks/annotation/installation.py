@@ -16,7 +16,7 @@ import secrets
 import uuid
 from pathlib import Path
 
-from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.commit import private_folder, storage_errors, sync_path
 from storage_schemas.errors import PrerequisiteError, UserInputError
 from storage_schemas.regular_files import read_regular
 from storage_schemas.secrets import know, know_address
@@ -93,7 +93,7 @@ def derived_key(key: bytes, purpose: str) -> bytes:
 def _make(path: Path) -> None:
     """Write a new key; if several processes do so at once, one wins and the others use its key."""
     with storage_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent, path.parent.parent)
         draft = path.with_name(f".key.{uuid.uuid4().hex}")
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

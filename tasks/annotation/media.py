@@ -21,7 +21,7 @@ from pathlib import Path
 
 import av
 
-from storage_schemas.commit import storage_errors, sync_path
+from storage_schemas.commit import private_folder, storage_errors, sync_path
 from storage_schemas.errors import IntegrityError, StoreError
 from storage_schemas.ids import artifact_id, digest_value
 from storage_schemas.pair import PairRecord
@@ -82,11 +82,17 @@ def clear_old_drafts(folders: Iterable[Path], older_s: float = 86_400.0) -> int:
     return removed
 
 
+def _make_folder(media: Path) -> None:
+    """Create the folder of videos, which lies beside workers' answers."""
+    private_folder(media.parent, media.parent.parent)
+    media.mkdir(exist_ok=True)
+
+
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
     """Yield a temporary name next to `path`, and rename it to `path` on success."""
     with storage_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         draft = path.with_name(f".{uuid.uuid4().hex}.mp4")
         try:
             yield draft
@@ -251,7 +257,7 @@ def _drafts(media: Path, count: int) -> Iterator[list[Path]]:
     drafts = [media / f".{uuid.uuid4().hex}.mp4" for _ in range(count)]
     try:
         with storage_errors(media):
-            media.mkdir(parents=True, exist_ok=True)
+            _make_folder(media)
             yield drafts
     finally:
         for draft in drafts:

@@ -94,7 +94,7 @@ def collect(store: Store, desk: Desk, campaign: str) -> Collected:
     desk.votes.weigh(campaign)
     progress = [one for one in desk.organiser.progress(campaign) if not one.gold]
     unanswered = [one.pair_id for one in progress if not one.votes]
-    files.keep_rules(campaign, settings.filter_rule, settings.rule, unanswered)
+    files.keep_rules(campaign, settings.filter_rule, settings.rule, unanswered, settings.gold_pairs)
     return Collected(campaign, votes, decisions, len(progress), sum(one.done for one in progress))
 
 

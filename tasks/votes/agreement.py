@@ -71,10 +71,10 @@ def worker_agreement(votes: Sequence[Vote]) -> dict[str, Alpha]:
     Of fewer than two pairs there is no α.
     """
     alphas = rater_alphas(_answers(votes, "rating"), RATINGS, "ordinal")
-    return {worker: _of_several(alpha) for worker, alpha in alphas.items()}
+    return {worker: of_several(alpha) for worker, alpha in alphas.items()}
 
 
-def _of_several(alpha: Alpha) -> Alpha:
+def of_several(alpha: Alpha) -> Alpha:
     """Return α, or none if it rests on one pair: that says nothing of others."""
     return alpha if alpha.units > 1 else replace(alpha, alpha=None, interval=None)
 
@@ -91,10 +91,10 @@ def _of(aspect: str, votes: Sequence[Vote], seed: int) -> VoteAgreement:
         pairs=len(ratings),
         votes=len(votes),
         workers=len({vote.worker for vote in votes}),
-        ratings=_of_several(
+        ratings=of_several(
             alpha_of(_answers(votes, "rating"), RATINGS, "ordinal", key=(*key, "rating"), cluster=sources)
         ),
-        preferences=_of_several(
+        preferences=of_several(
             alpha_of(_answers(votes, "preferred"), SIDES, "nominal", key=(*key, "preferred"), cluster=sources)
         ),
         unanimous=sum(len(counts) == 1 for counts in several) / len(several) if several else None,

@@ -170,6 +170,8 @@ def read_release_votes(
     unanswered = {pair_id for name in shown for pair_id in store.unanswered(name)}
     votes = [vote for vote in every if vote.pair_id in pairs]
     gold = {vote.pair_id for vote in votes if vote.gold}
+    # a gold pair may be for training only
+    gold |= {pair_id for name in shown for pair_id in store.gold(name)}
     votes = counting(votes, store.decisions(campaigns), rule)
     if not votes:
         return None

@@ -194,7 +194,10 @@ def _print_workers(
             _of(one.solved, one.solvable),
             _of(one.gold_solved, one.gold),
             alpha(one),
-            "-" if one.careful is None else f"{one.careful:.2f}",
+            # a few votes say nothing about a worker
+            "-"
+            if one.careful is None or one.votes < rules[one.campaign].doubt_least_votes
+            else f"{one.careful:.2f}",
             ", ".join(flag.value for flag in one.flags) or "-",
             "to review" if one.review else one.decision.decision.value if one.decision else "-",
             one.campaign,

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request
@@ -20,7 +21,7 @@ from slvmeval.web.annotation import entry, files, problems, task
 from slvmeval.web.annotation.files import assets_router
 from slvmeval.web.annotation.organiser.app import organiser_app
 from slvmeval.web.annotation.organiser.pages import ROOT as ORGANISER
-from slvmeval.web.annotation.problems import Problem, answer, of_desk
+from slvmeval.web.annotation.problems import Problem, answer, of_desk, wants_page
 from slvmeval.web.annotation.prolific import ProlificTokens
 from slvmeval.web.annotation.security import Limiter, RequestGuard
 from slvmeval.web.annotation.serve import Serving, checker_secret, organiser_secret
@@ -148,11 +149,14 @@ def problem_response(request: Request, problem: Problem) -> Response:
     site = site_of(request)
     name = str(request.path_params.get("campaign", ""))
     campaign = session = None
+    owed: dict[str, Any] = {}
     if name in site.serving.campaigns:
         session = site.sessions.of(request, name)
         # the page also works without the campaign's settings
         with suppress(Problem, SQLAlchemyError):
             campaign = site.campaign(name)
+            if session is not None and wants_page(request):
+                owed = site.earned(session)
     return answer(
         request,
         problem,
@@ -160,6 +164,7 @@ def problem_response(request: Request, problem: Problem) -> Response:
         campaign=campaign,
         csrf="" if session is None else session.csrf,
         texts=site.serving.texts_folder,
+        owed=owed,
     )
 
 

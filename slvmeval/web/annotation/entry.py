@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Request
@@ -270,24 +270,12 @@ def done(request: Request, campaign: str) -> Response:
     code = site.desk.workers.finish(campaign, session.worker)
     worker = site.desk.workers.get(campaign, session.worker)
     back = f"{_PROLIFIC_DONE}?{urlencode({'cc': code})}" if worker.platform == "prolific" else ""
-    owed = earned(site, session)
+    owed = site.earned(session)
     why = "" if owed["answered"] else "screened_out" if worker.check == "failed" else _late(owed["extras"])
-    return site.page(request, "done", session, code=code, back=back, why=why, **owed)
+    return site.page(request, "done", session, code=code, back=back, why=why)
 
 
 def _late(extras: Sequence[Extra]) -> str:
     """Return the name of the text for workers who came or answered too late; empty for others."""
     paid = {one.kind for one in extras}
     return next((kind.value for kind in (ExtraKind.LATE_TASK, ExtraKind.LATECOMER) if kind in paid), "")
-
-
-def earned(site: Site, session: BrowserSession) -> dict[str, Any]:
-    """Return the number of tasks answered, other payments, the sum in words, and whether anything is owed."""
-    done, settings = site.desk.workers.done(session.campaign, session.worker), site.campaign(session.campaign)
-    paid = settings.pay_per_task or settings.pay_per_hour
-    return {
-        "answered": done.tasks,
-        "extras": done.extras,
-        "sum": money(done.pay, settings.currency) if paid else "",
-        "owed": bool(done.tasks or done.extras),
-    }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -129,8 +130,9 @@ def answer(
     campaign: Campaign | None = None,
     csrf: str = "",
     texts: Path | None = None,
+    owed: Mapping[str, Any] | None = None,
 ) -> Response:
-    """Return a problem as a page or as ``{"reason", "message", "next_page"}``."""
+    """Return a problem as a page or as ``{"reason", "message", "next_page"}``; `owed` as of `Site.earned`."""
     headers = {} if problem.retry_s is None else {"Retry-After": str(max(1, math.ceil(problem.retry_s)))}
     if wants_page(connection):
         from slvmeval.web.annotation.pages.render import render
@@ -144,6 +146,7 @@ def answer(
             reason=problem.reason,
             message=problem.message,
             next_page=problem.next_page,
+            **(owed or {}),
         )
         return HTMLResponse(page, problem.status, headers)
     body = {"reason": problem.reason, "message": problem.message, "next_page": problem.next_page}

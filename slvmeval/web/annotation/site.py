@@ -18,7 +18,7 @@ from slvmeval.web.annotation.security import Limiter, forged, too_many
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.annotation.sessions import CSRF_HEADER, BrowserSession, MediaLinks, Sessions
 from storage_schemas.errors import UserInputError
-from tasks.annotation.campaign import Campaign
+from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.desk.refusals import DeskRefusal, RefusalReason
 
 if TYPE_CHECKING:
@@ -88,6 +88,18 @@ class Site:
             raise forged()
         return session
 
+    def earned(self, session: BrowserSession) -> dict[str, Any]:
+        """Return the tasks answered, other payments, their sum in words, and whether anything is owed."""
+        done = self.desk.workers.done(session.campaign, session.worker)
+        settings = self.campaign(session.campaign)
+        paid = settings.pay_per_task or settings.pay_per_hour
+        return {
+            "answered": done.tasks,
+            "extras": done.extras,
+            "sum": money(done.pay, settings.currency) if paid else "",
+            "owed": bool(done.tasks or done.extras),
+        }
+
     def page(
         self, connection: HTTPConnection, name: PageName, session: BrowserSession, **data: Any
     ) -> Response:
@@ -101,6 +113,7 @@ class Site:
             folder=self.serving.texts_folder,
             campaign=self.campaign(session.campaign),
             csrf=session.csrf,
+            **self.earned(session),
             **data,
         )
         if "gzip" not in connection.headers.get("accept-encoding", "").lower():

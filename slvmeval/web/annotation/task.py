@@ -8,8 +8,6 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from slvmeval.web.annotation.entry import earned
-from slvmeval.web.annotation.problems import of_desk
 from slvmeval.web.annotation.sessions import BrowserSession, MediaLink
 from slvmeval.web.annotation.site import Site, site_of
 from tasks.annotation.campaign import money
@@ -66,17 +64,13 @@ def task_page(request: Request, campaign: str) -> Response:
         assignment = site.desk.queue.next(campaign, session.worker)
     except DeskRefusal as refused:
         target = _instead(site, session, refused.reason)
-        if refused.reason is RefusalReason.EXCLUDED and earned(site, session)["owed"]:
-            problem = of_desk(refused, campaign)
-            problem.next_page = f"/c/{campaign}/done"
-            raise problem from refused
         if target is None:
             raise
         return RedirectResponse(target, 303)
     settings = site.campaign(campaign)
     watch_s = assignment.task.watch_s(settings.look_first)
     pay = money(settings.pay_for(watch_s), settings.currency) if settings.pay_per_hour else ""
-    data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay, **earned(site, session)}
+    data = {"view": assignment.view(), "urls": urls(site, assignment), "pay": pay}
     if isinstance(assignment, RatingAssignment):
         guide = settings.guide(assignment.task.dimension, session.language)
         return site.page(request, "rating", session, guide=guide, **data)
@@ -95,7 +89,7 @@ def _instead(site: Site, session: BrowserSession, reason: RefusalReason) -> str 
         RefusalReason.NO_TASKS,
         RefusalReason.SCREENED_OUT,
     )
-    return f"/c/{session.campaign}/done" if ended and earned(site, session)["owed"] else None
+    return f"/c/{session.campaign}/done" if ended and site.earned(session)["owed"] else None
 
 
 def urls(site: Site, assignment: Assignment) -> dict[str, str]:

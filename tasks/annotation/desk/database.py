@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, TimeoutError
 
+from storage_schemas.commit import private_folder
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.regular_files import check_regular
 from tasks.annotation.desk.tables import COUNTERS, META, METADATA, TABLES_VERSION, stamp
@@ -229,7 +230,7 @@ _KINDS = "give sqlite:////path/desk.sqlite or postgresql+psycopg://user:password
 def _lite_engine(url: URL, patience_s: float) -> Engine:
     file = Path(str(url.database))
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(file.parent, file.parent.parent)
     except OSError as problem:
         raise PrerequisiteError(
             f"the folder {file.parent} cannot be created: {problem.strerror}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -189,10 +190,16 @@ def test_workers_are_listed_to_review_and_decided_on(release: Release, command: 
     values = command("annotate", "workers", "--format", "json").json
     assert values["rules"]["spring"]["name"] == "paper"
     assert {one["careful"] for one in values["workers"]} == {None}
+    # a few votes say nothing about how careful somebody is
+    rule = tmp_path / "rule.toml"
+    for least, printed in ((12, 1), (13, 0)):
+        rule.write_text(f'name = "strict"\ndoubt_least_votes = {least}\n')
+        out = command("annotate", "workers", "spring", "00", "--rule", rule).out
+        (row,) = (line for line in out.splitlines() if "00good" in line)
+        assert len(re.findall(r"\d\.\d\d", row)) == 1 + printed, "alpha, and the model's estimate"
     values = command("annotate", "workers", "--format", "json", "--rule", "strict").json
     assert None not in {one["careful"] for one in values["workers"]}
     # thresholds can be others
-    rule = tmp_path / "rule.toml"
     rule.write_text("flags_for_review = 3\nlow_least_votes = 20\n")
     out = command("annotate", "workers", "--rule", rule, "--all").out
     assert "0 to review" in out

@@ -52,3 +52,20 @@ def test_filter_with_gold_pairs_leaves_nothing_undecided(voted: Release, run: Ru
     assert printed["retention"][-1]["gold"] == 1
     assert len(Release.open(voted.store, printed["release"]).pairs()) == 7
     assert "gold" in run("annotate", "filter", voted.name, "--dry-run", "--store", str(voted.store.root)).out
+
+
+def test_gold_pair_that_nobody_was_asked_about_leaves_nothing_undecided(tmp_path: Path, run: Run) -> None:
+    """It is used for training only, or all workers were given other ones."""
+    release = build_wide(tmp_path, 4)
+    gold, *others = release.pairs()
+    store = VotesStore(release.store)
+    store.add(
+        vote(one.pair_id, f"w{place}", "A", source_id=one.source_id, aspect=one.aspect)
+        for one in others
+        for place in range(5)
+    )
+    filter_ = ("annotate", "filter", release.name, "--store", str(release.store.root), "--format", "json")
+    assert run(*filter_, code=3).json["retention"][-1]["undecided"] == 1
+    store.keep_rules("spring", None, "paper", gold=[gold.pair_id])
+    total = run(*filter_, code=0).json["retention"][-1]
+    assert (total["gold"], total["kept_gold"], total["final"], total["undecided"]) == (1, 1, 8, 0)

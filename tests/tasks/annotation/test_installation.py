@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from storage_schemas.errors import PrerequisiteError, UserInputError
+from storage_schemas.store import Store
+from storage_schemas.votes import VotesStore
 from tasks.annotation import installation
+from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import (
     database_url,
     derived_key,
@@ -17,6 +20,8 @@ from tasks.annotation.installation import (
     media_folder,
     sqlite_file,
 )
+from tasks.annotation.media import draft_of
+from tests.tasks.votes.voting import vote
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +43,28 @@ def test_key_made_by_many_at_once_is_the_same(tmp_path: Path) -> None:
     with ThreadPool(16) as pool:
         assert len(set(pool.map(lambda _: installation_key(tmp_path), range(64)))) == 1
     assert [one.name for one in (tmp_path / "annotation").iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize(
+    ("store_mode", "folder_mode", "file_mode"), [(0o755, 0o700, 0o600), (0o2775, 0o2770, 0o660)]
+)
+@pytest.mark.parametrize("first", ["key", "desk", "media", "votes"])
+def test_folder_of_answers_is_open_to_its_owner_or_the_stores_group(
+    tmp_path: Path, first: str, store_mode: int, folder_mode: int, file_mode: int
+) -> None:
+    root = Store.create(tmp_path / "store").root
+    root.chmod(store_mode)
+    if first == "key":
+        installation_key(root)
+    if first == "media":
+        with draft_of(media_folder(root) / "a.mp4") as draft:
+            draft.write_bytes(b"")
+    if first == "votes":
+        VotesStore(Store.open(root)).add([vote("film/1", "w")])
+    with Desk.open(database_url(root), b"k" * 32):
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in sqlite_file(root).parent.iterdir()}
+    assert stat.S_IMODE((root / "annotation").stat().st_mode) == folder_mode
+    assert {mode for name, mode in modes.items() if name.startswith("desk.")} == {file_mode}
 
 
 def test_the_variable_goes_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

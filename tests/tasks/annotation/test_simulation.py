@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 
 from storage_schemas.errors import UserInputError
 from tasks.annotation.simulation import BAD, Behaviour, Crowd, SimulatedCampaign, added_up, simulate
@@ -21,6 +22,19 @@ LATE = Crowd(workers={Behaviour.GOOD: 20, Behaviour.LATE_LAZY: 4}, pairs=130)
 SMALL = Crowd(workers={Behaviour.GOOD: 6, Behaviour.CONTRARY: 1}, pairs=8)
 #: Rules were tuned on other seeds.
 FIRST_SEED, RUNS = 2000, 6
+#: Shares of `FEWER` over 32 seeds, 2000 to 2011 and 3000 to 3019: pairs rightly decided, clear pairs kept,
+#: bad workers found in time, good ones listed. Among the seeds the counts vary like binomial draws.
+RIGHT, CLEAR_KEPT, IN_TIME, GOOD_LISTED = 0.975, 0.988, 0.949, 0.02
+
+
+def at_least(share: float, of: int) -> int:
+    """Return the count that all but one seed of a thousand reach."""
+    return int(binom.ppf(0.001, of, share))
+
+
+def at_most(share: float, of: int) -> int:
+    """Return the count that all but one seed of a thousand keep below or reach."""
+    return int(binom.ppf(0.999, of, share))
 
 
 def assert_hardly_anybody_is_found(paper: SimulatedCampaign, pairs: int) -> None:
@@ -32,8 +46,8 @@ def assert_hardly_anybody_is_found(paper: SimulatedCampaign, pairs: int) -> None
 
 def assert_pairs_are_rightly_decided(strict: SimulatedCampaign, pairs: int) -> None:
     assert strict.decided == strict.pairs == pairs
-    assert strict.right > 0.95 * strict.pairs
-    assert strict.clear_kept > 0.95 * strict.clear
+    assert strict.right >= at_least(RIGHT, pairs)
+    assert strict.clear_kept >= at_least(CLEAR_KEPT, strict.clear)
     # the checks are dear, and stopping early pays for a part of them
     assert strict.checks > 1.2 * pairs
     assert strict.answers < 1.5 * 5 * pairs
@@ -48,9 +62,9 @@ def assert_bad_are_found(strict: SimulatedCampaign) -> None:
 def test_a_campaign_finds_bad_workers_soon_and_leaves_good_ones() -> None:
     strict = simulate(FEWER, "strict", FIRST_SEED + 2)
     assert_pairs_are_rightly_decided(strict, 100)
-    assert sum(strict.in_time[kind] for kind in EASY) >= 7, "of 8"
+    assert sum(strict.in_time[kind] for kind in EASY) >= at_least(IN_TIME, 8)
     assert sum(strict.listed[kind] for kind in EASY) == 8
-    assert strict.listed[Behaviour.GOOD] <= 1, "of 20; the share of many is below"
+    assert strict.listed[Behaviour.GOOD] <= at_most(GOOD_LISTED, 20), "the share of many is below"
     assert sum(one.pairs for one in strict.certainty) == 100
 
 
@@ -58,7 +72,7 @@ def test_workers_who_become_lazy_are_found() -> None:
     strict = simulate(LATE, "strict", FIRST_SEED + 1)
     assert strict.in_time[Behaviour.LATE_LAZY] >= 2
     assert strict.listed[Behaviour.LATE_LAZY] == 4
-    assert strict.listed[Behaviour.GOOD] <= 1
+    assert strict.listed[Behaviour.GOOD] <= at_most(GOOD_LISTED, 20)
 
 
 def test_the_paper_s_rule_finds_hardly_anybody() -> None:

@@ -141,5 +141,6 @@ def test_erased_worker_does_not_come_back(lite: Desk, store: Store) -> None:
 def test_gold_pairs_are_waited_for_by_nobody(lite: Desk, store: Store) -> None:
     lite.organiser.publish(CAMPAIGN.model_copy(update={"gold_pairs": ("color-000",)}), TASKS)
     assert collect(store, lite, "autumn").tasks == 2
+    assert VotesStore(store).gold("autumn") == {"color-000"}
     with pytest.raises(UserInputError, match="no campaign 'spring'"):
         collect(store, lite, "spring")

@@ -28,13 +28,13 @@ from slvmeval.web.annotation.organiser.login import (
     local_path,
     session_of,
 )
-from slvmeval.web.annotation.organiser.pages import ASSETS, ROOT, page, short
+from slvmeval.web.annotation.organiser.pages import ASSETS, ROOT, page, send_video, short
 from slvmeval.web.annotation.organiser.rating_pages import add_rating_pages
 from slvmeval.web.annotation.organiser.views import Views
 from slvmeval.web.annotation.security import Limiter
 from storage_schemas.errors import UserInputError
 from storage_schemas.store import Store
-from storage_schemas.votes import Standing
+from storage_schemas.votes import SideWord, Standing
 from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.database import Clock, utc
 from tasks.annotation.desk.desk import Desk
@@ -43,8 +43,8 @@ from tasks.annotation.desk.organiser import MAX_NOTE_LENGTH
 FILTERS = ("listed", "flagged", "excluded", "cleared")
 
 
-def add_worker_pages(app: FastAPI) -> None:
-    """Add the pages about workers."""
+def add_worker_pages(app: FastAPI, media: Path | None) -> None:
+    """Add the pages about workers; `media` is the folder of the pairs' videos, None if there are none."""
     views: Views = app.state.views
 
     @app.get("/c/{name}/workers")
@@ -57,6 +57,16 @@ def add_worker_pages(app: FastAPI) -> None:
     @app.get("/c/{name}/workers/{worker}")
     def review(request: Request, name: str, worker: str, order: str = "", recorded: str = "") -> Response:
         return _review(request, views, views.campaign(name), worker, order=order, recorded=recorded)
+
+    @app.get("/c/{name}/pairs/{pair_id}")
+    def pair(request: Request, name: str, pair_id: str) -> Response:
+        campaign = views.campaign(name)
+        task = views.pair(campaign, pair_id)
+        return page(request, "pair", f"Pair of {name}", campaign=campaign, here="Workers", pair=task)
+
+    @app.get("/c/{name}/pairs/{pair_id}/{side}")
+    def pair_video(name: str, pair_id: str, side: SideWord) -> Response:
+        return send_video(media, views.pair(views.campaign(name), pair_id).file_of(side), "publish")
 
     @app.post("/c/{name}/workers/{worker}/decide")
     def decide(request: Request, name: str, worker: str, fields: OwnForm) -> Response:
@@ -111,6 +121,7 @@ def _review(
     standing: str = "",
     status: int = 200,
 ) -> Response:
+    view = views.worker(campaign, worker, order)
     return page(
         request,
         "rater" if campaign.kind == "ratings" else "worker",
@@ -118,7 +129,8 @@ def _review(
         campaign=campaign,
         here="Workers",
         status=status,
-        view=views.worker(campaign, worker, order),
+        view=view,
+        pairs=views.pairs_told(campaign, view),
         recorded=recorded,
         problem=problem,
         note=note,
@@ -212,7 +224,7 @@ def organiser_app(
     checker_secret
         The password of checkers, who only check ratings; empty for none.
     media
-        Folder of the rated videos; None if there are none.
+        Folder of the videos; None if there are none.
     secure
         Whether the session's cookie is sent only over https.
     limiter
@@ -227,7 +239,7 @@ def organiser_app(
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     add_login(app, login)
     _add_pages(app)
-    add_worker_pages(app)
+    add_worker_pages(app, media)
     add_rating_pages(app, media, key, clock)
     app.add_exception_handler(UserInputError, _wrong)
     app.add_exception_handler(HTTPException, _refused)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 from fastapi import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse
 
+from storage_schemas.errors import UserInputError
 from storage_schemas.printable import printable_value
 from tasks.annotation.campaign import Campaign, money
 from tasks.annotation.pace import VoteCount, when
@@ -73,6 +74,22 @@ def page(
         )
     )
     return HTMLResponse(text, status)
+
+
+def send_video(media: Path | None, file: str, command: str) -> FileResponse:
+    """Return a video.
+
+    Parameters
+    ----------
+    media
+        Folder of the videos; None if there is none.
+    command
+        Command of ``slvmeval annotate`` that writes it.
+    """
+    path = None if media is None else media / file
+    if path is None or not path.is_file():
+        raise UserInputError(f"the video is missing: run `slvmeval annotate {command}` again")
+    return FileResponse(path, media_type="video/mp4", headers={"Cache-Control": "private, max-age=3600"})
 
 
 @cache

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request
 from itsdangerous import BadData, URLSafeSerializer
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from slvmeval.web.annotation.organiser.login import OwnForm, session_of
-from slvmeval.web.annotation.organiser.pages import ROOT, page
+from slvmeval.web.annotation.organiser.pages import ROOT, page, send_video
 from slvmeval.web.annotation.organiser.rating_state import to_check
 from slvmeval.web.annotation.organiser.views import Views, paged
 from storage_schemas.errors import UserInputError
@@ -149,8 +149,4 @@ def add_rating_pages(app: FastAPI, media: Path | None, key: bytes, clock: Callab
     @app.get("/c/{name}/videos/{task}")
     def video(name: str, task: str) -> Response:
         shown = views.rated(of_ratings(name), task).task
-        path = None if media is None else media / shown.file
-        if path is None or not path.is_file():
-            raise UserInputError("the video is missing: run `slvmeval annotate publish-ratings` again")
-        headers = {"Cache-Control": "private, max-age=3600"}
-        return FileResponse(path, media_type="video/mp4", headers=headers)
+        return send_video(media, shown.file, "publish-ratings")

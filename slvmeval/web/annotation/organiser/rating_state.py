@@ -24,6 +24,7 @@ from tasks.annotation.desk.organiser import WorkerProgress
 from tasks.annotation.desk.ratings import Check, CheckedRating, Verdict
 from tasks.annotation.rating_task import RatingTask, VideoRating
 from tasks.statistics.krippendorff import RaterAnswer, alpha_of
+from tasks.votes.agreement import of_several
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def _alphas(tasks: Sequence[RatingTask], ratings: Sequence[VideoRating]) -> dict
     for one in ratings:
         answers[one.aspect].append(RaterAnswer(one.pair_id, one.worker, str(one.rating)))
     return {
-        name: alpha_of(some, [str(value) for value in range(low, high + 1)], "ordinal").alpha
+        name: of_several(alpha_of(some, [str(value) for value in range(low, high + 1)], "ordinal")).alpha
         for name, some in answers.items()
         for low, high in [scales[name]]
     }

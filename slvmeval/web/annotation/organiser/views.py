@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from slvmeval.web.annotation.organiser.worker_record import (
     PersonRow,
     PersonView,
     WorkerRow,
+    WorkerView,
     worker_rows,
     worker_view,
 )
@@ -40,6 +42,7 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.database import Clock
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.desk.ratings import Verdict
+from tasks.annotation.pair_task import PairTask
 from tasks.annotation.publish import untranslated
 from tasks.annotation.sync import ErasedWorker, erase_worker
 from tasks.votes.agreement import worker_agreement
@@ -169,6 +172,24 @@ class Views:
             raise UserInputError(f"there is no worker {worker!r} in campaign {campaign.name}")
         # show only votes that the indicators count
         return worker_view(replace(facts, votes=facts.votes[: self._judgement(facts)[0]]), row, order)
+
+    def pair(self, campaign: Campaign, pair_id: str) -> PairTask:
+        """Return a pair of a campaign, or a check task.
+
+        Raises
+        ------
+        UserInputError
+            If the campaign has no such pair.
+        """
+        return self._desk.campaigns.task(campaign.name, pair_id)
+
+    def pairs_told(self, campaign: Campaign, view: PersonView) -> dict[str, PairTask]:
+        """Return the published pairs of the votes that best explain a worker's flags."""
+        pairs = {}
+        for one in view.telling if isinstance(view, WorkerView) else ():
+            with suppress(UserInputError):
+                pairs[one.vote.pair_id] = self.pair(campaign, one.vote.pair_id)
+        return pairs
 
     def record(self, campaign: Campaign) -> dict[str, Any]:
         """Return the record's entries, newest first."""

@@ -260,15 +260,25 @@ def indicators(quality: WorkerQuality, rule: QualityRule) -> tuple[Indicator, ..
 
 def _careless(quality: WorkerQuality, careful: float, rule: QualityRule) -> Indicator:
     kind = "" if quality.kind is None else f"; the likeliest kind of worker: {quality.kind.value}"
+    estimate = (
+        f"Nothing to say yet: {quality.votes} of the {rule.doubt_least_votes} tasks that an estimate needs"
+        if quality.votes < rule.doubt_least_votes
+        else f"The probability that the worker is careless now is {_chance(1 - careful)}, by check tasks and "
+        f"the votes of others{kind}"
+    )
     return Indicator(
         "Careless",
         None,
         0,
-        f"The probability that the worker is careless now is {1 - careful:.0%}, by check tasks and the votes "
-        f"of others{kind}",
+        estimate,
         f"{rule.doubt:.0%} or more, after at least {rule.doubt_least_votes} tasks",
         Flag.CARELESS in quality.flags,
     )
+
+
+def _chance(probability: float) -> str:
+    """Return a probability in words that claim no certainty."""
+    return "over 99%" if probability > 0.99 else "under 1%" if probability < 0.01 else f"{probability:.0%}"
 
 
 def worker_view(facts: Facts, row: WorkerRow, order: str) -> WorkerView:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -167,9 +169,28 @@ def test_participant_comes_in_with_a_token(study: Study, prolific: StandIn) -> N
     assert (worker.platform, worker.session) == ("prolific", IDS["SESSION_ID"])
 
 
+def test_page_on_platforms_names_what_each_signs() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "annotation-platforms.md").read_text(encoding="utf-8")
+    said = dict(re.findall(r"^- \*\*([\w ,]+):\*\* (.*)", text, re.MULTILINE))
+    assert "(JWT, RS256) signs participant, study and session" in said["Prolific, secured link"]
+    assert "Anyone with the address can invent ids" in said["Prolific, plain link"]
+    assert "Nothing is signed" in said["Mechanical Turk"]
+    options = {"prolific", "prolific-unsigned", "mturk"}
+    assert set(re.findall(r"`--platform ([\w-]+)`", " ".join(said.values()))) == options
+
+
 @pytest.mark.usefixtures("timeless")
-def test_unsigned_participants_of_one_address_are_few(study: Study) -> None:
-    study.begin(serving={"platforms": ("prolific-unsigned",), "new_a_minute": 3})
-    replies = [study.stranger().get("enter", params={"PROLIFIC_PID": f"p{n}"}) for n in range(5)]
+@pytest.mark.parametrize(
+    ("platform", "ids"),
+    [
+        ("prolific-unsigned", lambda n: {"PROLIFIC_PID": f"p{n}"}),
+        ("mturk", lambda n: {"workerId": f"W{n}", "assignmentId": "A", "hitId": "H"}),
+    ],
+)
+def test_unsigned_workers_of_one_address_are_few(
+    study: Study, platform: str, ids: Callable[[int], dict[str, str]]
+) -> None:
+    study.begin(serving={"platforms": (platform,), "new_a_minute": 3})
+    replies = [study.stranger().get("enter", params=ids(n)) for n in range(5)]
     assert [reply.status_code for reply in replies] == [303, 303, 303, 429, 429]
-    assert study.stranger().get("enter", params={"PROLIFIC_PID": "p1"}).status_code == 303
+    assert study.stranger().get("enter", params=ids(1)).status_code == 303

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from slvmeval.web.annotation import app
 from storage_schemas.votes import Standing
 from tasks.annotation.desk.answers import Answers
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.queue import Queue
+from tasks.annotation.installation import sqlite_file
 from tasks.annotation.pair_task import MAX_COMMENT_LENGTH, PromptClip
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, pair, reason
@@ -180,6 +184,23 @@ def test_database_that_goes_away_is_reported_and_throws_out_no_worker(
     health = browser.http.get("/health")
     assert (health.status_code, health.json()) == (200, {"status": "ok"})
     assert browser.task()["state"] == "opened"
+
+
+def test_locked_database_is_reported_soon_by_pages_and_health(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a request may wait once for a thread, and once for another process
+    assert 2 * app.PATIENCE_S <= 10
+    monkeypatch.setattr(app, "PATIENCE_S", 0.1)
+    study.begin(1)
+    worker = study.worker()
+    with closing(sqlite3.connect(sqlite_file(study.root), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert reason(worker.get("task"), 503) == "away"
+        health = worker.http.get("/health")
+        assert (health.status_code, health.json()) == (503, {"status": "away"})
+    assert worker.http.get("/health").status_code == 200
+    assert worker.task()["state"] == "opened"
 
 
 def test_unforeseen_error_is_reported_and_logged(

@@ -35,6 +35,20 @@ def test_the_page_of_each_task_leads_to_the_code_once_something_is_done(study: S
     assert worker.task()["state"] == "opened"
 
 
+def test_every_page_leads_to_the_code_once_something_is_done(study: Study) -> None:
+    study.begin(2)
+    worker, other = study.worker(), study.worker()
+    worker.answer(study.clock.on)
+    pages = {"task": 200, "consent": 200, "media/x": 403}
+    for path, status in pages.items():
+        page = worker.open(path)
+        assert page.status_code == status
+        assert page.text.count(STOP) == 1, path
+        assert "1 done Stop and get my code" in words(page), path
+        assert STOP not in other.open(path).text
+    assert STOP not in worker.open("done").text
+
+
 def test_an_excluded_worker_gets_the_code_for_what_was_done(study: Study) -> None:
     study.begin(3)
     worker, other = study.worker(), study.worker()
@@ -44,8 +58,9 @@ def test_an_excluded_worker_gets_the_code_for_what_was_done(study: Study) -> Non
             desk.organiser.decide(NAME, one.worker, Standing.EXCLUDED, "a robot", "me")
     page = worker.open("task")
     assert page.status_code == 403
-    assert STOP in page.text
-    assert "Stop and get my code" in page.text
+    # in the header, and as the only button
+    assert words(page).count("Stop and get my code") == page.text.count(STOP) == 2
+    assert "1 done Stop" in words(page)
     done = worker.open("done")
     assert done.status_code == 200
     assert "Tasks that you answered: 1." in words(done)

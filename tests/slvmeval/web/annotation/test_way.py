@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
@@ -12,9 +10,9 @@ from tests.slvmeval.web.reading import lacks
 
 
 def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
-    # fifteen seconds of both videos are looked at: 30 s, and a minute, at 36 an hour
-    study.begin(completion_code="C0DE", pay_per_hour=36, currency="JPY")
-    pay = f"{math.ceil((2 * 15 + 60) / 100)} JPY"
+    # both videos play together: fifteen seconds first, ten that are changed, and a minute for the answer
+    study.begin(completion_code="C0DE", pay_per_hour=3600, currency="JPY")
+    pay = "85 JPY"
     browser = study.browser()
     page = browser.follow()
     assert page.url.path == f"/c/{NAME}/consent"
@@ -22,8 +20,8 @@ def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
     assert browser.token not in page.text
     assert not lacks(
         page.text,
-        f"takes about {math.ceil((2 * 15 + 60) / 60)} minutes",
-        f"you receive {pay}. The amount is 36 JPY for each hour",
+        "takes about 2 minutes",
+        f"you receive {pay}. The amount is 3,600 JPY for each hour",
     )
     page = browser.enter()
     assert page.url.path == f"/c/{NAME}/task"

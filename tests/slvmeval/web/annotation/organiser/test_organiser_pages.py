@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from statistics import median
 
 import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from slvmeval.web.annotation.organiser.pages import duration
 from storage_schemas.store import Store
-from storage_schemas.votes import Standing, VotesStore
+from storage_schemas.votes import Check, Standing, VotesStore, check_id
 from tasks.annotation.desk import organiser as organisers
 from tasks.annotation.desk.campaigns import Campaigns
+from tasks.annotation.installation import media_folder
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import CAREFUL, EVIL, HASTY, PAGES, Organiser, votes_of_a_week
-from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason
+from tests.slvmeval.web.annotation.pieces import NAME, hidden, pair, reason
 from tests.slvmeval.web.reading import has, lacks
 
 
@@ -28,6 +31,10 @@ def test_dashboard_tells_how_far_it_is(organiser: Organiser, busy: Study) -> Non
     organiser.log_in()
     page = organiser.page()
     assert "140 of 200 70.0 %" in words(page)
+    with busy.desk() as opened:
+        took = median(vote.total_s or 0.0 for _, vote in opened.votes.read(NAME))
+    times = (duration(took), duration(busy.pairs[0].watch_s(0) + 60))
+    assert "Time of a task {} measured, the median; expected {}".format(*times) in words(page)
     # bars can be read without seeing
     assert page.text.count('role="img"') == 2
     assert page.text.count("<summary>Show as a table</summary>") == 2
@@ -128,6 +135,53 @@ def test_review_page_has_numbers_thresholds_and_the_others(reader: Organiser) ->
     assert fastest == sorted(fastest)
     assert len(fastest) > 3
     assert reader.page(f"/workers/{'0' * 32}").status_code == 404
+
+
+def test_decision_comes_after_the_evidence_with_its_videos(quiet: Study, reader: Organiser) -> None:
+    page = reader.page(f"/workers/{HASTY}").text
+    evidence, decision = page.index("show best why"), page.index('id="decide"')
+    videos = re.findall(r'<video src="([^"#]+)#t=([\d.]+)"', page[evidence:decision])
+    assert len(videos) == 6 == page.count("<video")
+    pairs = {pair.pair_id: pair for pair in quiet.pairs}
+    for number, (url, begins) in enumerate(videos):
+        _, pair_id, side = url.rsplit("/", 2)
+        pair = pairs[pair_id]
+        assert (side, float(begins)) == (("high", "low")[number % 2], pair.must_see[0].start_s)
+        sent = reader.http.get(url, headers={"Range": "bytes=0-9"})
+        stored = (media_folder(quiet.root) / pair.file_of("high" if side == "high" else "low")).read_bytes()
+        assert (sent.status_code, sent.content) == (206, stored[:10])
+    assert "Changed: 0:05 to 0:10 of the changed video" in words(reader.page(f"/workers/{HASTY}"))
+    # those of every other vote are one link away
+    linked = set(re.findall(r'href="/organiser/c/\w+(/pairs/\w+)"', page))
+    assert len(linked) == 14
+    assert reader.page(linked.pop()).text.count("<video") == 2
+    (gone, _), *_ = videos
+    for wrong in ("/pairs/none", "/pairs/none/high"):
+        assert reader.page(wrong).status_code == 404
+    assert reader.http.get(gone.rpartition("/")[0] + "/both").status_code == 422
+
+
+def test_check_tasks_are_called_what_they_are(study: Study) -> None:
+    equal = pair(2, pair_id=check_id(f"{2:064x}", Check.EQUAL), gold=True)
+    again = pair(1, pair_id=check_id(f"{1:064x}", Check.AGAIN), gold=True)
+    study.begin([pair(1), again, equal, pair(3, gold=True)])
+    one = votes_of_a_week(study, study.pairs, share=1.0)[0]
+    given = {"worker": CAREFUL, "comment": "", "rating": "A"}
+    votes = [
+        one.model_copy(
+            update={**given, "vote_id": f"{n}", "pair_id": task.pair_id, "gold": task.gold, "preferred": side}
+        )
+        for n, (task, side) in enumerate(zip(study.pairs, ("high", "low", "high", "low"), strict=True))
+    ]
+    with study.desk() as desk, Organiser(study) as somebody:
+        desk.votes.add(NAME, votes)
+        somebody.log_in()
+        text = words(somebody.page(f"/workers/{CAREFUL}")).partition("Votes compared")[2]
+    assert re.search(r"equal videos 0{12} (left|right): both are equal A of equal videos", text)
+    assert re.search(r"repeated, sides swapped 0{12} a different video than before A", text)
+    assert re.search(r"known answer 0{12} worse", text)
+    assert text.count("worse") == 1
+    assert "gold" not in text
 
 
 def test_review_page_calls_nothing_fast_where_no_time_can_be_compared(study: Study) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from slvmeval.web.annotation.organiser import campaign_state
 from slvmeval.web.annotation.organiser.campaign_state import OTHER, REFUSED, Reading, described
 from slvmeval.web.annotation.organiser.pages import alpha, duration, money, share
+from slvmeval.web.annotation.organiser.rating_state import read_state
 from slvmeval.web.annotation.organiser.worker_record import beside, indicators
 from storage_schemas.votes import Vote
 from tasks.annotation.desk.desk import Desk
@@ -18,7 +20,8 @@ from tasks.votes.quality import Flag, QualityRule, WorkerQuality
 from tasks.votes.worker_model import WorkerKind
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, pair
-from tests.tasks.annotation.example_desk import example_campaign, file_vote
+from tests.tasks.annotation.example_desk import HandClock, come_in, example_campaign, file_vote, open_desk
+from tests.tasks.annotation.example_ratings import rate, rating_task, ratings_campaign
 
 
 @pytest.fixture
@@ -128,6 +131,11 @@ def test_the_model_is_shown_where_it_was_asked() -> None:
     assert "prefers by habit" in careless.counted
     cleared = replace(PAPER, careful=0.98, kind=WorkerKind.CAREFUL)
     assert not indicators(cleared, strict)[-1].flagged
+    # nobody is called certainly careless, and nobody after a few tasks
+    assert "careless now is over 99%" in indicators(replace(found, careful=0.001), strict)[-1].counted
+    assert "careless now is under 1%" in indicators(replace(found, careful=0.999), strict)[-1].counted
+    few = indicators(replace(PAPER, votes=4, careful=0.001), strict)[-1].counted
+    assert few == "Nothing to say yet: 4 of the 8 tasks that an estimate needs"
 
 
 def checked(number: int, check: str, **more: object) -> Vote:
@@ -154,3 +162,17 @@ def test_check_tasks_are_shown_as_what_they_are() -> None:
         "3": ("equal videos", None),
         "4": ("known answer", None),
     }
+
+
+def test_there_is_no_alpha_of_one_rated_video(tmp_path: Path) -> None:
+    clock = HandClock()
+    with open_desk(tmp_path, clock) as opened:
+        said = []
+        for videos, values in ((1, (1, 2)), (2, (5, 5))):
+            opened.organiser.publish(ratings_campaign(), [rating_task(number) for number in range(videos)])
+            for rater, value in zip(("ann", "bob"), values, strict=True):
+                rate(opened, clock, come_in(opened, rater, "rated"), value)
+            said.append(read_state(opened, opened.campaigns.get("rated"), clock.now).alphas["look"])
+    assert said[0] is None
+    assert alpha(said[0]) == "–"
+    assert said[1] is not None and said[1] > 0.8

@@ -144,4 +144,11 @@ def test_who_fails_both_tries_sees_the_sum_and_the_code(visit: Callable[..., Vis
     choose(visitor, "en", right=False)
     visitor.page.wait_for_url("**/done")
     assert visitor.text(".code") == "OUT-1"
-    in_view(visitor, "h1", ".code")
+    # a minute at 15 an hour
+    assert "You have earned 0.25 EUR" in visitor.text("main")
+    in_view(visitor, "h1", ".code", "#copy")
+    visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    to(visitor, "at.id === 'copy'")
+    visitor.press("Enter")
+    visitor.wait("document.getElementById('copy').textContent === 'Copied'")
+    assert visitor.page.evaluate("navigator.clipboard.readText()") == "OUT-1"

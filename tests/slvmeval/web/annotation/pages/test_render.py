@@ -75,6 +75,16 @@ def test_no_page_needs_anything_from_elsewhere(language: str) -> None:
                 assert not target.startswith(ASSETS_URL) or (ASSETS / target.rsplit("/", 1)[1]).is_file()
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_first_link_of_a_page_skips_to_its_content(language: str) -> None:
+    for name, html in every_page(language, campaign()).items():
+        seen = Elements(html).seen
+        first = next(attributes for tag, attributes in seen if tag in ("a", "button", "input", "video"))
+        assert first == {"class": "skip", "href": "#main"}, name
+        assert [tag for tag, attributes in seen if attributes.get("id") == "main"] == ["main"], name
+        assert f">{texts(language).words['page']['skip']}</a>" in html
+
+
 def test_what_comes_from_outside_stays_text() -> None:
     evil = EVIL + "{{7777777*7}}"
     pages = every_page("en", campaign(organisation=evil, contact=evil, consent={"en": evil}), evil)
@@ -128,7 +138,11 @@ def test_consent_says_what_comes_before_the_first_task() -> None:
 def test_consent_has_our_words_or_the_campaigns_own() -> None:
     ours = page("consent", of=campaign(pay_per_task=1.5, currency="EUR"))
     assert not lacks(ours, "1.50 EUR", "voluntary")
-    assert ours.index("Stop at any time") < ours.index("Please read this page")
+    brief = ours.partition('<ul class="brief">')[2].partition("</ul>")[0]
+    lines = re.findall(r"<li>(\w+ ?\w*)[ :]", brief)
+    assert lines == ["What", "Time", "Pay", "Stop at"], "four lines come first"
+    assert ours.index("</ul>") < ours.index("Please read this page")
+    assert "Pay: 1.50 EUR for each task" in brief
     hourly = campaign(pay_per_hour=12, currency="EUR")
     for language in ("en", "ja"):
         html = page("consent", language, hourly, pay="3.10 EUR – 4.20 EUR")

@@ -315,6 +315,13 @@ def test_everything_has_a_name_and_the_focus_is_seen(visit: Visit) -> None:
     )
     assert unnamed == []
     order: list[Any] = []
+    visitor.page.reload()
+    visitor.settled()
+    visitor.press("Tab")
+    assert visitor.page.evaluate(f"{FOCUSED}.className") == "skip"
+    assert visitor.page.locator(".skip").bounding_box()["x"] >= 0
+    visitor.press("Enter")
+    assert visitor.page.evaluate(f"{FOCUSED}.id") == "main"
     visitor.page.locator("h1").click()
     for _ in range(40):
         visitor.press("Tab")
@@ -353,3 +360,46 @@ def test_question_state_and_answers_are_in_view(visit: Visit, own: Served, size:
     for selector in ("#part-on", "#part-seen"):
         box = visitor.page.locator(selector).bounding_box()
         assert box["y"] + box["height"] <= size[1]
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_header_is_one_line_and_an_enlarged_page_hides_nothing(
+    visit: Visit, own: Served, language: str
+) -> None:
+    own.open(own.pair(1), own.pair(2, "spatial_relationship"), pay_per_hour=15, currency="EUR")
+    worker = own.worker(language)
+    worker.answer(own.clock.on, seconds=60.0)
+    visitor = visit(own, worker.token, language=language)
+    visitor.page.set_viewport_size({"width": 1366, "height": 768})
+    visitor.enter()
+    visitor.settled()
+    for selector in ("h1", ".question", ".pays", ".stop a"):
+        box: Any = visitor.page.locator(selector).bounding_box()
+        assert box["height"] < 40, selector
+        assert box["y"] + box["height"] < 60, selector
+    # 200 %
+    visitor.page.set_viewport_size({"width": 683, "height": 384})
+    visitor.look()
+    for selector in ("[data-prefer=left]", ".stop a", "#play", "#prompt-open"):
+        uncovered(visitor, selector)
+    visitor.prefer("left")
+    visitor.page.locator("#speed").select_option("1")
+    for number in range(len(DAMAGED)):
+        visitor.tap("#part-on")
+        visitor.wait("!document.getElementById('part-seen').disabled")
+        visitor.tap("#part-seen")
+        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].confirmed')")
+    for selector in ("#rating .rating >> nth=0", "#send", "#part-rate"):
+        uncovered(visitor, selector)
+    assert visitor.page.evaluate(WIDTH) == 683
+
+
+def uncovered(visitor: Visitor, selector: str) -> None:
+    """Scroll to an element, and check that nothing lies above its middle."""
+    element = visitor.page.locator(selector)
+    element.scroll_into_view_if_needed()
+    assert element.evaluate(
+        "(one) => { const box = one.getBoundingClientRect();"
+        " const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);"
+        " return one === top || one.contains(top); }"
+    ), selector
