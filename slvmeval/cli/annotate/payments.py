@@ -93,7 +93,7 @@ def _list_codes(options: PaymentsOptions) -> None:
     if file is None:
         typer.echo(table, nl=False)
         return
-    write_atomic(file, table.encode("utf-8", "replace"))
+    write_atomic(file, table.encode("utf-8", "replace"), mode=0o600)
     terminal.say(f"{count_text(len(workers), 'worker')} of campaign {name} in {file}")
 
 

@@ -276,9 +276,8 @@ def links(
     if options.out is None:
         terminal.say(*(invitation_link(address, name, token) for token in tokens))
         return
-    write_atomic(options.out, link_table(address, name, tokens, options.note))
     # anyone with a link can answer as its worker
-    options.out.chmod(0o600)
+    write_atomic(options.out, link_table(address, name, tokens, options.note), mode=0o600)
     terminal.say(f"{options.count} links of campaign {name} in {options.out}; each admits one worker")
 
 

@@ -127,6 +127,7 @@ def test_a_completion_code_can_be_checked_before_paying(busy: Study, tmp_path: P
         code = opened.workers.finish(NAME, came)
     out = tmp_path / "codes.csv"
     assert run(busy, "payments", NAME, "--out", str(tmp_path)) == 0
+    assert out.stat().st_mode & 0o777 == 0o600  # a code is worth its pay
     rows = {row["worker"]: row for row in rows_of(out)}
     assert rows[came] == {
         **{"code": code, "answers": "1", "pay": "0.50", "currency": "EUR", "standing": ""},
