@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.slvmeval.base_install import run_in_base
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tests.tasks.publish.conftest import Small
 
 PYTHON = """
 import sys
@@ -33,13 +33,9 @@ assert not hidden & set(sys.modules)
 
 
 @pytest.fixture(scope="module")
-def small(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     build_small(folder / "small")
-    (folder / "small/store").exists() or (folder / "small").rename(folder / "moved")
     return folder
 
 

@@ -18,14 +18,14 @@ from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
 from tests.once import Once
 from tests.slvmeval.cli.running import Printed, Run
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tests.tasks.publish.conftest import Small
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 
 @pytest.fixture
 def store(
     once: Once,
-    build_small: Callable[[Path], Small],  # noqa: F811
+    build_small: Callable[[Path], Small],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run: Run,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -24,6 +23,7 @@ from tasks.aspects.speeds import Speed, write_speeds
 from tasks.media.ffmpeg_command import FfmpegCommand
 from tests.slvmeval.cli.running import Run
 from tests.slvmeval.conftest import InPlace
+from tests.slvmeval.web.reading import lacks
 from tests.small_films import write_captions
 
 ROOT = Path(__file__).parents[3]
@@ -62,9 +62,12 @@ class Built:
         words = [word, "--store", self.store, "--sources", f"folder:{self.videos}"]
         return [*words, "--recipe", self.recipe, "small", *more]
 
-    def build(self, *more: object) -> int:
+    def build_words(self, *more: object) -> list[object]:
         quick = ("--direct", "--workers", "1", "--quiet", "--summary", self.summary)
-        return main([str(word) for word in self.words("build", *quick, *more)])
+        return self.words("build", *quick, *more)
+
+    def build(self, *more: object) -> int:
+        return main([str(word) for word in self.build_words(*more)])
 
     def result(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
@@ -120,8 +123,7 @@ def test_build_is_summed_up_listed_and_shown(first: Built, run: Run) -> None:
     rows = {row["aspect"]: row for row in run("pairs", "small", *store, "--format", "json").json}
     assert set(rows) == set(aspects)
     shown = run("pairs", "--pair", rows["comprehensiveness"]["pair_id"][:10], *store).out
-    for words in ("remove-clips", "low side   30 frames", "edit list"):
-        assert words in shown
+    assert not lacks(shown, "remove-clips", "low side   30 frames", "edit list")
     assert ": 1 pair\n" in run("pairs", *store, "--aspect", "aesthetics").out
     assert "0 pairs" in run("pairs", "--pair", "zzz", *store, code=1).err
     status = run("status", *store, "--format", "json").json
@@ -150,16 +152,13 @@ def test_second_build_makes_nothing_and_starts_nothing(built: Built, run: Run) -
     assert "no build of release 'other' was started" in run(*retry, "other", code=1).err
 
 
-def test_bad_source_costs_no_other_and_shows_in_the_exit_code(
-    built: Built, tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_source_costs_no_other_and_shows_in_the_exit_code(built: Built, tmp_path: Path, run: Run) -> None:
     videos = tmp_path / "videos"
     shutil.copytree(built.videos, videos)
     (videos / "empty.mp4").touch()
     (videos / "empty.jsonl").write_text('{"start_s": 0, "end_s": 1, "caption": "x"}\n', encoding="utf-8")
     more = replace(built, videos=videos)
-    assert more.build() == 3
-    assert "1 source was set aside" in capsys.readouterr().out
+    assert "1 source was set aside" in run(*more.build_words(), code=3).out
     made = more.result()
     assert [row["reason"] for row in made["sources"]["set_aside"]] == ["empty_file"]
     assert sum(counts["built"] for counts in made["aspects"].values()) == 4
@@ -281,8 +280,6 @@ def test_ffmpeg_command_checks_the_frames_and_encodes_pairs(
     verify = ("verify", *store, "--against-ffmpeg", "5", "--set", "tolerance=2")
     encode = ("materialise", *store, "--aspect", "temporal_flow", "--out", tmp_path / "mp4", "--encoder")
     monkeypatch.setenv("PATH", str(tmp_path))
-    tolerance = run("verify", *store, "--set", "tolerance=2", code=2).error
-    assert "--set tolerance: only with --against-ffmpeg N" in tolerance
     assert "no ffmpeg on PATH" in run(*verify, code=1).err
     (tmp_path / "ffmpeg").symlink_to(ffmpeg)
     # the checks without ffmpeg have tests of their own
@@ -310,24 +307,19 @@ def test_gallery_of_the_same_version_is_not_written_again(built: Built, tmp_path
     before = build()
     assert built.result()["gallery"] == str(gallery / "index.html")
     assert build() == before
-    os.utime(gallery / "index.html", (1, 1))
     (gallery / "shows.json").unlink()
     run("gallery", "small", "--store", built.store, "--out", gallery, "--quiet")
-    assert (gallery / "index.html").stat().st_mtime > 1
+    assert (gallery / "index.html").stat().st_mtime_ns > before[gallery / "index.html"]
 
 
-def test_pinned_recipe_makes_the_same_pairs(
-    built: Built, tmp_path: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pinned_recipe_makes_the_same_pairs(built: Built, tmp_path: Path, run: Run) -> None:
     pinned = tmp_path / "pinned.json"
     words = ("export", "small", "--store", built.store, "--quiet", "--out")
     run(*words, pinned, "--recipe-only")
     again = Built(built.videos, tmp_path / "again", pinned, tmp_path / "again.json")
     assert again.build() == 0
     assert again.result()["content_checksum"] == built.release().manifest.content_checksum
-    capsys.readouterr()
-    assert again.build("--set", "seed=1") == 2
-    assert "cannot be changed" in capsys.readouterr().err
+    assert "cannot be changed" in run(*again.build_words("--set", "seed=1"), code=2).err
     # the film has no licence line, so it is exported only for internal use
     assert "0 pairs" in run(*words, tmp_path / "public", code=3).out
     run(*words, tmp_path / "own", "--private")

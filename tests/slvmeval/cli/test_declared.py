@@ -91,6 +91,13 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
     assert "No such option" in asked(".", "--fast", of=Annotated[Asked, Without("fast")])[1]
 
 
+#: Steps before and after the publishing, which are commands of their own.
+OF_THE_FLOW_ALONE = (
+    *("translate_into", "translation_model", "translation_server", "prompts", "plain_sampling"),
+    *("version", "filter_when", "filtered"),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "model", "without"),
     [
@@ -98,20 +105,7 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
         ("evaluate", EvaluateParameters, ("version", "evaluators_file")),
         ("suite run", SuiteParameters, ("suite",)),
         ("suite prompts make", PromptsParameters, ()),
-        (
-            "annotate publish",
-            AnnotateParameters,
-            (
-                "translate_into",
-                "translation_model",
-                "translation_server",
-                "prompts",
-                "plain_sampling",
-                "version",
-                "filter_when",
-                "filtered",
-            ),
-        ),
+        ("annotate publish", AnnotateParameters, OF_THE_FLOW_ALONE),
     ],
 )
 def test_form_and_command_say_the_same_of_each_field(

@@ -58,17 +58,14 @@ def test_gc_takes_artifacts_only_when_asked(store: Store, run: Run) -> None:
     assert kinds(store) == before - {FRAMES}
     run(*gc, "encoded")
     assert kinds(store) == before - {FRAMES, ENCODED}
-
-
-def test_gc_takes_what_no_release_uses_when_asked(store: Store, run: Run) -> None:
-    run("gc", "--store", store.root, "unreferenced")
+    run(*gc, "unreferenced")
     assert kinds(store) == {ANALYSIS}
 
 
 def test_gc_clears_what_a_killed_process_left(store: Store, run: Run) -> None:
     half = store.staging / f"frames.{socket.gethostname().replace('.', '_')}.{NO_PROCESS}.a" / "half"
     half.parent.mkdir()
-    half.write_bytes(b"x" * 1000)
+    half.write_bytes(b"x" * SIZE)
     assert "1.0 kB freed" in run("gc", "--store", store.root).out
     assert not list(store.staging.iterdir())
 

@@ -155,12 +155,6 @@ def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(study: St
         assert reason(study.stranger().get("enter", params=request), 403) == "preview"
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_platform_parameters_are_not_taken_unasked(shared: Study, platform: str) -> None:
-    reply = shared.stranger().get("enter", params=PLATFORMS[platform])
-    assert reason(reply, 403) == "no_platform"
-
-
 def test_session_needs_no_link_and_a_stranger_is_asked_for_one(shared: Study) -> None:
     assert shared.worker().open("enter").url.path.endswith("/task")
     page = shared.stranger().open("enter")

@@ -133,15 +133,3 @@ def test_the_question_then_training_then_the_first_task(
 ) -> None:
     open_study(own)
     walk(sized(visit(own, language=language), size), own, language, lambda _: None)
-
-
-def test_who_fails_both_tries_sees_the_sum_and_the_code(visit: Callable[..., Visitor], own: Served) -> None:
-    open_study(own, screen_out_code="OUT-1")
-    visitor = sized(visit(own), (390, 844))
-    consent(visitor, lambda _: None)
-    choose(visitor, "en", right=False)
-    visitor.wait("document.getElementById('again')")
-    choose(visitor, "en", right=False)
-    visitor.page.wait_for_url("**/done")
-    assert visitor.text(".code") == "OUT-1"
-    in_view(visitor, "h1", ".code")
