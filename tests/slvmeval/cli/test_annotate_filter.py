@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from storage_schemas.pair import PairRecord
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
@@ -223,3 +224,32 @@ def test_filter_leaves_no_gold_pair_undecided_unless_another_campaign_voted_on_i
     more = {"source_id": first.source_id, "aspect": first.aspect, "campaign": "autumn"}
     VotesStore(with_gold.store).add(votes_on(first.pair_id, "CCCCC", **more))
     assert people_of(with_gold).outcomes[0].verdict is FilterVerdict.EXCLUDED_C
+
+
+def test_controls_that_people_do_not_find_equal_leave_the_release(tmp_path: Path, run: Run) -> None:
+    release = build_wide(tmp_path, 3, controls=True)
+    files = VotesStore(release.store)
+    unequal, unsure, *equal = (record for record in release.pairs() if record.control)
+    ratings = {record.pair_id: "CCCCC" for record in equal}
+    ratings |= {unequal.pair_id: "BBBBB", unsure.pair_id: "CC"}
+
+    def cast(record: PairRecord, letters: str) -> None:
+        more = {"source_id": record.source_id, "aspect": record.aspect, "control": record.control}
+        files.add(votes_on(record.pair_id, letters, **more))
+
+    def filtered() -> tuple[str, set[str]]:
+        printed = run("annotate", "filter", "--store", release.store.root, code=(0, 3)).text
+        kept = Release.open(release.store, f"{release.name}-filtered").pairs()
+        return printed, {record.pair_id for record in kept}
+
+    for record in release.pairs():
+        cast(record, ratings.get(record.pair_id, "AAAAA"))
+    said, kept = filtered()
+    assert f"controls: {len(equal)} found equal; 1 not found equal and left out; 1 undecided, with" in said
+    everything = {record.pair_id for record in release.pairs()}
+    assert kept == everything - {unequal.pair_id, unsure.pair_id}
+    # once it has its votes it is in the next version, and pairs stay whatever their controls
+    cast(unsure, "CCCCC")
+    said, kept = filtered()
+    assert f"controls: {len(equal) + 1} found equal; 1 not found equal and left out" in said
+    assert kept == everything - {unequal.pair_id}

@@ -59,16 +59,9 @@ class Judge:
         (folder / "prices.toml").write_text(PRICES)
         self.name = f"mine-{kind}"
         judge = f"vlm-{kind}?vlm=mine&model=m&server=s{more}"
-        self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
-        self.words += [
-            "--set",
-            f"prices={folder}/prices.toml",
-            "--workers",
-            "1",
-            "--direct",
-            "--format",
-            "json",
-        ]
+        site = ["--store", str(store), "--profile", f"{folder}/site.toml"]
+        self.words = ["evaluate", "-e", judge, *site, "--set", f"prices={folder}/prices.toml"]
+        self.words += "--workers 1 --direct --format json".split()
 
     def run(self, *words: str, code: int | tuple[int, ...] = 0) -> Printed:
         return self._run(*self.words, "--quiet", *words, code=code)

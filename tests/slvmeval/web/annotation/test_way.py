@@ -7,13 +7,13 @@ import math
 import pytest
 
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island, reason
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island, pair, reason
 from tests.slvmeval.web.reading import lacks
 
 
 def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
     # fifteen seconds of both videos are looked at: 30 s, and a minute, at 36 an hour
-    study.begin(completion_code="C0DE", pay_per_hour=36, currency="JPY")
+    study.begin([pair(0), pair(1, control=True)], completion_code="C0DE", pay_per_hour=36, currency="JPY")
     pay = f"{math.ceil((2 * 15 + 60) / 100)} JPY"
     browser = study.browser()
     page = browser.follow()
@@ -36,6 +36,8 @@ def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
     assert "C0DE" in done.text
     stored = study.votes(browser.token)
     assert {vote.rating for vote in stored} == {"A", "C"}
+    controls = {one.pair_id: one.control for one in study.pairs}
+    assert {vote.pair_id: vote.control for vote in stored} == controls
     for vote in stored:
         assert (vote.comment, vote.language) == (f"I say {vote.rating}", "en")
         # both videos before the first answer, and again after it
