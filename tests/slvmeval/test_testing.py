@@ -30,7 +30,7 @@ from tasks.aspects.base import (
     any_clip,
 )
 from tasks.models.base import Models
-from tests.slvmeval.web.reading import lacks
+from tests.slvmeval.cli.running import lacks
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-aspect.md"
 SMALL = synthetic_clip(3, 32, 48)

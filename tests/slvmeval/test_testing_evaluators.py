@@ -31,7 +31,7 @@ from slvmeval.testing import ConformanceError, check_evaluator
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
-from tests.slvmeval.web.reading import lacks
+from tests.slvmeval.cli.running import lacks
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-evaluator.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -15,8 +15,7 @@ import pytest
 import slvmeval
 from storage_schemas.errors import Reason, SetAside, UserInputError
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import Run, every_command
-from tests.slvmeval.web.reading import has
+from tests.slvmeval.cli.running import Run, every_command, has
 
 ROOT = Path(__file__).parents[3]
 MAX_COMMANDS, MAX_NAMES, MAX_HELP_LINES = 56, 100, 45

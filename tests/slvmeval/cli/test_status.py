@@ -15,8 +15,7 @@ from rich.console import Console
 from infra.progress import BuildProgress
 from slvmeval.cli.store.status import _redirection
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import NO_PROCESS, Run
-from tests.slvmeval.web.reading import lacks
+from tests.slvmeval.cli.running import NO_PROCESS, Run, lacks
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ from slvmeval.web.local_server import LocalServer
 from tasks.extras.prompt_suite.drafts import Version
 from tasks.extras.prompt_suite.project import Draft, Project
 from tasks.extras.prompt_suite.videos import SourceVideo
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, has, lacks
 from tests.slvmeval.web.annotation.pieces import client
-from tests.slvmeval.web.reading import has, lacks
 from tests.tasks.scoring.judges.short_films import short_film
 
 ODD = '</textarea><script>alert(1)</script> & "quotes" {{ 7777777 * 7 }}'

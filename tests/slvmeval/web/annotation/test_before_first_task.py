@@ -14,11 +14,10 @@ import pytest
 from slvmeval.web.annotation import pages
 from slvmeval.web.annotation.pages.texts import check_texts, texts
 from storage_schemas.errors import UserInputError
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import Organiser
 from tests.slvmeval.web.annotation.pieces import NAME, Browser, hidden, pair, reason
-from tests.slvmeval.web.reading import lacks
 
 PAIRS = [pair(number) for number in range(5)]
 GOLD = (PAIRS[3].pair_id,)

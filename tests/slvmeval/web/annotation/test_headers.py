@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from slvmeval.web.annotation.security import HEADERS
+from tests.slvmeval.cli.running import lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, PAGE, pair
-from tests.slvmeval.web.reading import lacks
 
 
 def answers(study: Study) -> dict[str, httpx.Response]:

@@ -12,11 +12,10 @@ import pytest
 
 from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import ASPECTS, CAREFUL, HASTY, votes_of_a_week
 from tests.slvmeval.web.annotation.pieces import NAME, Browser
-from tests.slvmeval.web.reading import lacks
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import installation_key, media_folder
 from tests.once import Once
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, Browser, pair, put_up, serving_of
-from tests.slvmeval.web.reading import lacks
 from tests.tasks.publish.judging import build_wide
 
 ROOT = Path(__file__).parents[4]

@@ -16,8 +16,7 @@ from slvmeval.web.store_page.app import StorePage, create_app
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page, written_pages
-from tests.slvmeval.cli.running import Run
-from tests.slvmeval.web.reading import lacks
+from tests.slvmeval.cli.running import Run, lacks
 from tests.tasks.publish.conftest import Small
 from tests.tasks.publish.judging import judged
 

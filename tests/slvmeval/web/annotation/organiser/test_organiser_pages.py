@@ -13,10 +13,10 @@ from storage_schemas.store import Store
 from storage_schemas.votes import Standing, VotesStore
 from tasks.annotation.desk import organiser as organisers
 from tasks.annotation.desk.campaigns import Campaigns
+from tests.slvmeval.cli.running import has, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import CAREFUL, EVIL, HASTY, PAGES, Organiser, votes_of_a_week
 from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason
-from tests.slvmeval.web.reading import has, lacks
 
 
 def words(page: httpx.Response) -> str:

@@ -12,9 +12,9 @@ import pytest
 from slvmeval.web.annotation.pages.render import ASSETS, ASSETS_URL, PageName, render
 from slvmeval.web.annotation.pages.texts import texts
 from tasks.annotation.campaign import Campaign
+from tests.slvmeval.cli.running import has, lacks
 from tests.slvmeval.web.annotation.pages.films import EVIL
 from tests.slvmeval.web.annotation.pieces import island
-from tests.slvmeval.web.reading import has, lacks
 
 VIEW = {"id": "a1", "aspect": "color", "state": "opened", "preferred": None, "prompt": []}
 VIEW |= {"look_share": 0.0, "least_seen": 0.9, "training": False}

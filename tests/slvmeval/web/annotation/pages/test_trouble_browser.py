@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tasks.annotation.installation import media_folder
+from tests.slvmeval.cli.running import lacks
 from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
 from tests.slvmeval.web.annotation.pieces import NAME
-from tests.slvmeval.web.reading import lacks
 
 pytestmark = pytest.mark.browser
 
