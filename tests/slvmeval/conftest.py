@@ -48,9 +48,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def no_more_figures(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Give a function after which figures are put together and not saved: a PDF with its fonts takes long."""
-    return lambda: monkeypatch.setattr("tasks.report.figures._saved", lambda *_: b"<svg/>")
+def figures_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let figures be put together and not saved: a PDF with its fonts takes long."""
+    monkeypatch.setattr("tasks.report.figures._saved", lambda *_: b"<svg/>")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from tasks.captions.analyser import AnalyserRecipe
 from tasks.captions.stage import source_analyses
 from tasks.llm.servers import Servers
 from tasks.pairs.analyser_comparison import overlap
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
 from tests.tiny_models.faulty_server import RED_BALL, FaultyServer, Plan, Reply
 
 CAPTIONS = ("A red ball rolls across the floor on the left.", "A man walks slowly.", "")
@@ -70,8 +70,7 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, cap
         {"field": "color", "source_id": "s1", "clip": 1, "first": [], "second": ["blue coat"]}
     ]
     text = captions().out
-    for said in ("3 clips of 1 source:", "color, clip 1 of s1", "llm: blue coat"):
-        assert said in text
+    assert not lacks(text, "3 clips of 1 source:", "color, clip 1 of s1", "llm: blue coat")
     rows = list(csv.DictReader(captions("--set", "csv=true").out.splitlines()))
     one = next(row for row in rows if (row["kind"], row["name"]) == ("field", "color"))
     assert (one["first"], one["second"], one["overlap"]) == ("1", "2", "0.5000")
@@ -83,8 +82,7 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
     other = {"model": "tiny", "thinking": False}
     analyse(store, AnalyserRecipe(name="llm", parameters=other), [Reply()])
     errors = captions(code=1).err
-    assert "2 analysers named llm" in errors
-    assert "differ in thinking" in errors
+    assert not lacks(errors, "2 analysers named llm", "differ in thinking")
     for name, parameters in (("a", LLM.parameters), ("b", other)):
         analysis = {"name": "llm", "parameters": parameters}
         values = {"base": "cpu-approx", "name": name, "caption_analysis": analysis}
@@ -98,13 +96,11 @@ def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
 
 def test_analyses_are_shown_with_what_they_took(store: Store, captions: Run) -> None:
     text = captions("s1").out
-    for said in ("clip 0, rules", "clip 2, llm"):
-        assert said in text
+    assert not lacks(text, "clip 0, rules", "clip 2, llm")
     assert "answered by tiny: attempts 1, calls 1, tokens 100 in and 20 out" in text
     assert "<think>" not in text
     text = captions("s1", "--clip", "0", "--raw").out
-    assert "reasoning:\n    well" in text
-    assert "<think>well</think>{" in text
+    assert not lacks(text, "reasoning:\n    well", "<think>well</think>{")
     assert "clip 1" not in text
     rows = captions("s1", "--format", "json").json
     assert [row["answer"] is None for row in rows if row["analyser"] == "llm"] == [False, False, True]

@@ -42,6 +42,7 @@ def only_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callable[[], None]) -> None:
     words = ("doctor", "--store", tmp_path / "store", "--model-folder", tmp_path)
     findings = {finding["what"]: finding for finding in run(*words, "--format", "json").json}
+    our_packages()
     warned = {name for name, finding in findings.items() if finding["verdict"] == "warn"}
     assert all(name == "free space" or name.startswith(("model ", "recipe ")) for name in warned)
     assert "slvmeval models add u2netp" in findings["model u2netp"]["message"]
@@ -51,13 +52,11 @@ def test_this_environment_is_good(tmp_path: Path, run: Run, our_packages: Callab
     assert not others & set(findings)
     every = {finding["what"] for finding in run(*words, "--all", "--format", "json").json}
     assert others < every
-    paper = {
-        finding["what"]: finding for finding in run(*words, "--recipe", "paper", "--format", "json").json
-    }
-    assert "caption-analysis" in paper["captions of paper"]["message"]
-    assert ("model qwen-image-edit-2509" in paper, "model u2netp" in paper) == (True, False)
+    paper = run(*words, "--recipe", "paper", "--format", "json").json
+    told = {finding["what"]: finding["message"] for finding in paper}
+    assert "caption-analysis" in told["captions of paper"]
+    assert ("model qwen-image-edit-2509" in told, "model u2netp" in told) == (True, False)
     assert findings["opencv"]["message"].endswith("with xphoto")
-    our_packages()
     assert run(*words).out.splitlines()[-1] == "all good"
     assert not (tmp_path / "store").exists()
 

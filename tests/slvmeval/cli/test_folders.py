@@ -13,7 +13,7 @@ from infra.profile import load_profile
 from infra.progress import BuildProgress
 from slvmeval.command_line import command_line, store_words
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import NO_PROCESS, Run
+from tests.slvmeval.cli.running import NO_PROCESS, Run, lacks
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,8 +48,7 @@ def test_a_build_that_was_killed(tmp_path: Path, run: Run) -> None:
     assert "next: slvmeval status --store store --watch" in run().out
     (store.cache / "run-here-1.json").write_text(json.dumps(state | {"pid": NO_PROCESS}))
     text = run().out
-    assert "last build: was killed" in text
-    assert "next: the same slvmeval build as before" in text
+    assert not lacks(text, "last build: was killed", "next: the same slvmeval build as before")
 
 
 def test_the_next_command_can_be_pasted_from_a_folder_with_a_space(tmp_path: Path, run: Run) -> None:

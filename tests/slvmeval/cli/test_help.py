@@ -179,15 +179,6 @@ def test_main_does_not_hide_an_unforeseen_error(monkeypatch: pytest.MonkeyPatch,
         run("status")
 
 
-def test_module_is_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "slvmeval", "status", "--store", str(tmp_path / "none")]
-    environment = os.environ | {"PYTHONUTF8": "1"}
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert "no store" in ran.stderr
-    assert "Traceback" not in ran.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -21,6 +21,8 @@ from tests.slvmeval.cli.running import Run
 from tests.tasks.scoring.judges.short_films import short_film
 from tests.tiny_models.faulty_server import FaultyServer
 
+pytestmark = pytest.mark.usefixtures("figures_unsaved")
+
 RATINGS = "model,prompt_id,dimension,rater,rating"
 
 
@@ -108,10 +110,7 @@ def scored(tmp_path: Path) -> list[str]:
     return ["--store", str(tmp_path / "store")]
 
 
-def test_alignment_with_people(
-    tmp_path: Path, planted_suite: Path, scored: list[str], run: Run, no_more_figures: Callable[[], None]
-) -> None:
-    no_more_figures()
+def test_alignment_with_people(tmp_path: Path, planted_suite: Path, scored: list[str], run: Run) -> None:
     ratings = tmp_path / "ratings.csv"
     lines = [f"a,p{number},beauty,{rater},{number % 5 + 1}" for number in range(8) for rater in ("r1", "r2")]
     ratings.write_text("\n".join([RATINGS, *lines, "a,p0,beauty,r3,0", ""]))
@@ -128,9 +127,8 @@ def test_alignment_with_people(
 
 
 def test_alignment_names_ratings_of_videos_without_a_score(
-    tmp_path: Path, planted_suite: Path, run: Run, no_more_figures: Callable[[], None]
+    tmp_path: Path, planted_suite: Path, run: Run
 ) -> None:
-    no_more_figures()
     silent = {"failure": Failure.NO_ANSWER, "message": "it was silent"}
     scores = [suite_score("planted", "beauty", number, number + 1) for number in range(3)]
     scores.append(suite_score("planted", "beauty", 3, None, **silent))
@@ -166,9 +164,7 @@ def test_alignment_page_shows_the_videos_on_which_both_differ_most(
     planted_suite: Path,
     film_maker: Callable[[int], Path],
     run: Run,
-    no_more_figures: Callable[[], None],
 ) -> None:
-    no_more_figures()
     folder, out = tmp_path / "videos", tmp_path / "out"
     folder.mkdir()
     (folder / "one.mp4").write_bytes(film_maker(0).read_bytes())
@@ -205,9 +201,7 @@ def test_alignment_page_shows_the_videos_on_which_both_differ_most(
     assert not (out / "videos").exists()
 
 
-def test_correlations_of_dimensions(
-    tmp_path: Path, planted_suite: Path, scored: list[str], run: Run, no_more_figures: Callable[[], None]
-) -> None:
+def test_correlations_of_dimensions(tmp_path: Path, planted_suite: Path, scored: list[str], run: Run) -> None:
     prompts = tmp_path / "prompts.jsonl"
     given = [
         {
@@ -228,7 +222,6 @@ def test_correlations_of_dimensions(
     assert correlations == {"Beauty": "1.0", "Contest": "-1.0"}
     names = {path.name for path in out.iterdir()}
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
-    no_more_figures()
     # the same from a file that holds the same scores, without a store
     file, other = tmp_path / "scores.parquet", tmp_path / "other"
     run("suite", "scores", file, *scored)
@@ -237,8 +230,7 @@ def test_correlations_of_dimensions(
         assert (other / name).read_text() == (out / name).read_text()
 
 
-def test_correlations_of_any_table(tmp_path: Path, run: Run, no_more_figures: Callable[[], None]) -> None:
-    no_more_figures()
+def test_correlations_of_any_table(tmp_path: Path, run: Run) -> None:
     table, out, prompts = tmp_path / "table.csv", tmp_path / "out", tmp_path / "prompts.csv"
     x, y = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0], [2.0, 1.0, 4.0, 3.0, 7.0, 6.0]
     lines = ["model,prompt_id,dimension,score,seen by"]

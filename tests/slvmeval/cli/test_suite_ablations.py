@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from tasks.scoring.suites.human_ratings import Rating, VideoKey
 from tasks.scoring.suites.score_store import ScoresStore
 from tests.slvmeval.cli.running import Run
 from tests.slvmeval.cli.test_suite import RATINGS, read
+
+pytestmark = pytest.mark.usefixtures("figures_unsaved")
 
 VIDEOS = [(model, f"p{number}") for model in "ab" for number in range(4)]
 #: People's mean ratings are 1, 2, 2, 3, 3, 4, 5, 5.
@@ -80,9 +81,8 @@ def expected(suite: str, videos: list[tuple[str, str]]) -> float:
 
 
 def test_alignment_has_variants_beside_the_suite(
-    store: Path, ratings: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
+    store: Path, ratings: Path, tmp_path: Path, run: Run
 ) -> None:
-    no_more_figures()
     prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out"
     kinds = {"p0": "simple", "p1": "simple", "p2": "complex", "p3": "complex"}
     lines = [{"prompt_id": id_, "text": "A ball.", "kind": kind} for id_, kind in kinds.items()]
@@ -145,10 +145,7 @@ def test_alignment_has_variants_beside_the_suite(
     assert (table[1]["machine_alpha"], table[1]["difference"]) == ("", "")
 
 
-def test_alignment_against_the_paper(
-    tmp_path: Path, store: Path, ratings: Path, run: Run, no_more_figures: Callable[[], None]
-) -> None:
-    no_more_figures()
+def test_alignment_against_the_paper(tmp_path: Path, store: Path, ratings: Path, run: Run) -> None:
     out, words = tmp_path / "out", ("--store", store, "--against", "paper")
     printed = run(
         "suite", "alignment", "video-bench", "--variant", "all", "--ratings", ratings, "--out", out, *words
