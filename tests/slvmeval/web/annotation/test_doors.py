@@ -122,12 +122,6 @@ def test_a_burst_is_allowed_and_then_one_after_the_other() -> None:
     assert [limiter.wait_s("worker", "a", 60) for _ in range(61)].count(0.0) == 60
 
 
-def test_others_and_other_kinds_are_counted_by_themselves() -> None:
-    limiter = Limiter(Seconds())
-    asked = (("worker", "a"), ("worker", "a"), ("worker", "b"), ("address", "a"))
-    assert [limiter.wait_s(kind, who, 1) for kind, who in asked] == [0.0, 60.0, 0.0, 0.0]
-
-
 def test_zero_is_not_a_limit_and_looking_counts_nothing() -> None:
     limiter = Limiter(Seconds())
     assert not any(limiter.wait_s("worker", "a", 0) for _ in range(1000))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-from html import unescape
 
-import httpx
 import pytest
 
 from storage_schemas.votes import Standing
 from tests.slvmeval.cli.running import lacks
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island, pair, reason
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, island, pair, reason, words
 
 
 def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
@@ -78,22 +75,6 @@ def test_step_opens_the_next_and_not_before(shared: Study) -> None:
         view = browser.send_accepted("confirm", number=stretch["number"])
     assert view["can_rate"]
     assert browser.send_accepted("rate", rating="B")["next"]
-
-
-def test_worker_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
-    study.begin(3, lease_minutes=60)
-    browser = study.worker()
-    first = browser.data["view"]["id"]
-    browser.fetch()
-    study.clock.on(20)
-    browser.send_accepted("play", place="left", intervals=[[0, 10]], speed=1)
-    study.clock.on(24 * 3600)
-    # the browser was closed and its cookie is gone; the link is the same
-    with Browser(study.address, browser.token) as again:
-        again.enter()
-        view = again.task()
-    assert view["id"] == first
-    assert view["seen"]["left"] == [[0, 10]]
 
 
 def test_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: Study) -> None:
@@ -171,11 +152,6 @@ def test_session_needs_no_link_and_a_stranger_is_asked_for_one(shared: Study) ->
 # -- who stops early -------------------------------------------------------------------------------------
 
 STOP = f'href="/c/{NAME}/done"'
-
-
-def words(page: httpx.Response) -> str:
-    """Return roughly the text that a reader sees."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
 def test_the_page_of_each_task_leads_to_the_code_once_something_is_done(study: Study) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html import unescape
 
-import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
@@ -16,12 +15,7 @@ from tasks.annotation.desk.campaigns import Campaigns
 from tests.slvmeval.cli.running import has, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import CAREFUL, EVIL, HASTY, PAGES, Organiser, votes_of_a_week
-from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason
-
-
-def words(page: httpx.Response) -> str:
-    """Return roughly the text that a reader sees."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+from tests.slvmeval.web.annotation.pieces import NAME, hidden, reason, words
 
 
 def test_dashboard_tells_how_far_it_is(organiser: Organiser, busy: Study) -> None:
