@@ -225,6 +225,7 @@ def test_filter_leaves_no_gold_pair_undecided_unless_another_campaign_voted_on_i
 
 def test_controls_that_people_do_not_find_equal_leave_the_release(tmp_path: Path, run: Run) -> None:
     release = build_wide(tmp_path, 3, controls=True)
+    filter_ = ("annotate", "filter", release.name, "--store", release.store.root)
     files = VotesStore(release.store)
     unequal, unsure, *equal = (record for record in release.pairs() if record.control)
     ratings = {record.pair_id: "CCCCC" for record in equal}
@@ -235,7 +236,7 @@ def test_controls_that_people_do_not_find_equal_leave_the_release(tmp_path: Path
         files.add(votes_on(record.pair_id, letters, **more))
 
     def filtered() -> tuple[str, set[str]]:
-        printed = run("annotate", "filter", "--store", release.store.root, code=(0, 3)).text
+        printed = run(*filter_, code=(0, 3)).text
         kept = Release.open(release.store, f"{release.name}-filtered").pairs()
         return printed, {record.pair_id for record in kept}
 
