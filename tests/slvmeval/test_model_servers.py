@@ -211,9 +211,7 @@ def kill_with_workers(command: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_a_packages_judge_is_never_paid_twice_and_kept_within_limits(
-    judged_store: Path, tmp_path: Path
-) -> None:
+def test_a_packages_judge_is_never_paid_twice_and_has_limits(judged_store: Path, tmp_path: Path) -> None:
     killed: list[subprocess.Popen[bytes]] = []
 
     def plan(number: int) -> Said:

@@ -138,9 +138,7 @@ def test_wheel_tells_a_type_checker_its_types(installed: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_wheel_makes_a_project_that_is_built_as_its_readme_says(
-    ffmpeg: str, installed: Path, tmp_path: Path
-) -> None:
+def test_wheel_makes_a_project_built_as_its_readme_says(ffmpeg: str, installed: Path, tmp_path: Path) -> None:
     def slvmeval(*words: str, folder: Path = tmp_path / "empty") -> None:
         ran = subprocess.run(
             [sys.executable, "-P", "-m", "slvmeval", *words],

@@ -73,9 +73,7 @@ def test_doctor_says_what_is_not_translated(store: Path) -> None:
     assert list(check_campaigns(store.parent)) == []
 
 
-def test_published_again_it_says_what_is_shown_and_what_not(
-    store: Path, tmp_path: Path, annotate: Run
-) -> None:
+def test_published_again_it_says_what_is_shown_and_not(store: Path, tmp_path: Path, annotate: Run) -> None:
     assert annotate("publish", "--quiet").out.splitlines() == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
         "may not be redistributed are left out. 4 of 4 pairs show captions that are not translated into "
@@ -96,9 +94,7 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     assert "40 tasks" in annotate(*words, tmp_path / "b.csv", "--private").out
 
 
-def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
-    store: Path, tmp_path: Path, annotate: Run
-) -> None:
+def test_a_dry_run_says_time_and_pay_and_shows_nothing(store: Path, tmp_path: Path, annotate: Run) -> None:
     settings = tmp_path / "paid.toml"
 
     def dry(text: str, *more: str, code: int = 0) -> Printed:

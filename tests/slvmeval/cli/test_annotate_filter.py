@@ -196,9 +196,7 @@ def with_gold(tmp_path: Path) -> Release:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_gold_pair_is_kept_or_left_out_by_the_rule_and_is_not_in_the_rate(
-    with_gold: Release, keep: bool
-) -> None:
+def test_gold_pair_is_kept_by_the_rule_alone_and_is_not_in_the_rate(with_gold: Release, keep: bool) -> None:
     people = people_of(with_gold, rule=FilterRule(keep_gold=keep))
     gold, excluded, *kept = people.outcomes
     assert gold.verdict is (FilterVerdict.KEPT_GOLD if keep else FilterVerdict.EXCLUDED_GOLD)
@@ -209,9 +207,7 @@ def test_gold_pair_is_kept_or_left_out_by_the_rule_and_is_not_in_the_rate(
     assert (total.final, total.rate) == (6 + keep, 6 / 7)
 
 
-def test_filter_leaves_no_gold_pair_undecided_unless_another_campaign_voted_on_it(
-    with_gold: Release, run: Run
-) -> None:
+def test_gold_pair_is_undecided_only_where_another_campaign_asks(with_gold: Release, run: Run) -> None:
     filter_ = ("annotate", "filter", "--store", with_gold.store.root)
     printed = run(*filter_, "--format", "json").json
     assert printed["retention"][-1]["gold"] == 1

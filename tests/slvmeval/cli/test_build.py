@@ -220,9 +220,7 @@ def test_plan_says_what_is_missing_and_how_long_a_gpu_takes_and_writes_nothing(
     assert "figures: ffmpeg-eq measured: by a check" in text
 
 
-def test_verify_continues_where_the_manifest_of_a_version_and_the_marker_are_damaged(
-    judged_store: Path, run: Run
-) -> None:
+def test_verify_continues_where_a_version_and_the_marker_are_damaged(judged_store: Path, run: Run) -> None:
     (manifest,) = judged_store.glob("releases/*/versions/1/manifest.json")
     clip = min(judged_store.glob("artifacts/degraded_clip/*/*/manifest.json"))
     for path in (manifest, clip):

@@ -87,9 +87,7 @@ def test_both_are_compared_field_by_field_and_aspect_by_aspect(store: Store, cap
     assert (one["first"], one["second"], one["overlap"]) == ("1", "2", "0.5000")
 
 
-def test_an_analyser_is_meant_by_a_recipe_where_its_name_means_several(
-    store: Store, tmp_path: Path, captions: Run
-) -> None:
+def test_an_analyser_of_several_is_named_by_a_recipe(store: Store, tmp_path: Path, captions: Run) -> None:
     other = {"model": "tiny", "thinking": False}
     analyse(store, AnalyserRecipe(name="llm", parameters=other), [Reply()])
     errors = captions(code=1).err
@@ -191,9 +189,7 @@ def test_a_model_behind_a_server_describes_each_clip_once(videos: Path, run: Run
     assert "all videos in" in run("sources", "caption", videos).out
 
 
-def test_a_film_that_is_too_short_is_named_with_and_without_captions(
-    videos: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_short_film_is_named_with_and_without_captions(videos: Path, tmp_path: Path, run: Run) -> None:
     recipe = tmp_path / "long.toml"
     aspects = '[aspects.aesthetics]\noperation = "ffmpeg-eq"\n'
     recipe.write_text(f'name = "long"\nleast_duration_s = 60\n{aspects}')
@@ -209,9 +205,7 @@ def test_a_film_that_is_too_short_is_named_with_and_without_captions(
     assert "nothing is missing" not in out
 
 
-def test_without_a_model_the_captions_are_the_users_and_a_model_fills_only_blank_ones(
-    videos: Path, run: Run
-) -> None:
+def test_the_user_writes_captions_and_a_model_fills_only_blank_ones(videos: Path, run: Run) -> None:
     said = run("sources", "caption", videos)
     path = videos / "a.jsonl"
     blank = lines(path)

@@ -152,9 +152,7 @@ def test_a_controller_that_is_away_and_no_sbatch(
         ("sbatch: unrecognized option '--exclud=n1'\n", "pools.cpu.directives"),
     ],
 )
-def test_a_script_that_slurm_refuses_names_the_keys(
-    refusal: str, keys: str, slurm: FakeSlurm, tmp_path: Path
-) -> None:
+def test_a_refused_script_names_the_keys(refusal: str, keys: str, slurm: FakeSlurm, tmp_path: Path) -> None:
     slurm.says("sbatch", refusal)
     message = failure(site(tmp_path), "script cpu")
     assert refusal.strip() in message

@@ -24,9 +24,7 @@ from tests.slvmeval.cli.running import Run, lacks
 from tests.tasks.scoring.judges.test_local_vlm import COMMIT, weights
 
 
-def test_baselines_judge_and_the_answers_go_to_another_store(
-    judged_store: Path, tmp_path: Path, run: Run
-) -> None:
+def test_baselines_judge_and_answers_go_to_other_stores(judged_store: Path, tmp_path: Path, run: Run) -> None:
     store = ("--store", judged_store)
     words = ("evaluate", "-e", "duration", "-e", "coin", "--direct", "--workers", "1", "--quiet", *store)
     summary = tmp_path / "summary.json"
@@ -93,9 +91,7 @@ def test_exit_codes(judged_store: Path, planted: PlantedPackage, run: Run) -> No
     run("evaluate", "other", "-e", "lengths", *words, code=1)
 
 
-def test_evaluators_from_a_file(
-    judged_store: Path, planted: PlantedPackage, tmp_path: Path, run: Run
-) -> None:
+def test_evaluators_of_a_file(judged_store: Path, planted: PlantedPackage, tmp_path: Path, run: Run) -> None:
     file = tmp_path / "judges.toml"
     file.write_text(
         '[evaluators.planted-fast]\nuse = "planted"\nconcurrency = 4\nrequests_per_minute = 6000\n'
@@ -148,9 +144,7 @@ def test_both_forms_are_judged_kept_apart_and_reported(
 
 
 @pytest.mark.models
-def test_a_model_of_this_process_judges_a_release(
-    judged_store: Path, once: Once, tmp_path: Path, run: Run
-) -> None:
+def test_a_model_of_this_process_judges(judged_store: Path, once: Once, tmp_path: Path, run: Run) -> None:
     site = tmp_path / "site.toml"
     site.write_text("allow_cpu_models = true\n")
     words = ["evaluate", "-e", "hf?model=someone/qwen&dtype=float32&label=tiny", "--store", judged_store]

@@ -93,9 +93,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_provider
-def test_requests_are_handed_over_and_collected_by_the_next_command(
-    provider: str, judged_store: Path, run: Run
-) -> None:
+def test_requests_are_collected_by_the_next_command(provider: str, judged_store: Path, run: Run) -> None:
     with BatchServer(provider) as server:
         judge = Judge(server, judged_store, run)
         assert judge.hand_over()["asked"] == 0
@@ -217,9 +215,7 @@ def check_paid(judge: Judge, judgements: int, requests: int) -> None:
 
 
 @each_provider
-def test_descriptions_go_first_and_then_what_compares_them(
-    provider: str, judged_store: Path, run: Run
-) -> None:
+def test_descriptions_go_first_then_what_compares_them(provider: str, judged_store: Path, run: Run) -> None:
     with BatchServer(provider) as server:
         judge = Judge(server, judged_store, run, "text")
         assert judge.hand_over()["asked"] == 0
@@ -357,9 +353,7 @@ def ladder_store(tmp_path: Path, add_film: AddFilm, small_recipe: Recipe) -> Pat
     return tmp_path / "store"
 
 
-def test_rounds_of_an_adaptive_run_are_batches_with_all_repeats_and_nothing_twice(
-    ladder_store: Path, run: Run
-) -> None:
+def test_rounds_of_an_adaptive_run_are_batches_with_all_repeats(ladder_store: Path, run: Run) -> None:
     round_pairs, repeats = 2, 2
     words = ("--adaptive", "--set", f"round_pairs={round_pairs}", "--repeats", f"{repeats}")
     words += ("--set", "precision=1.5", "--max-per-aspect", "4")

@@ -70,9 +70,7 @@ def test_gc_clears_what_a_killed_process_left(store: Store, run: Run) -> None:
     assert not list(store.staging.iterdir())
 
 
-def test_gc_takes_what_killed_runs_left_in_the_cache(
-    store: Store, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gc_takes_leftovers_of_killed_runs(store: Store, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infra.leftovers.LEFT_AFTER_S", 0.0)
     monkeypatch.setattr("infra.leftovers.TRANSFER_LEFT_AFTER_S", 0.0)
 

@@ -195,9 +195,7 @@ def test_main_does_not_hide_an_unforeseen_error(monkeypatch: pytest.MonkeyPatch,
         ("-s /x --set damaged=conceil", "damaged: must be"),
     ],
 )
-def test_build_reports_wrong_words_before_any_work(
-    words: str, message: str, tmp_path: Path, run: Run
-) -> None:
+def test_build_names_wrong_words_before_any_work(words: str, message: str, tmp_path: Path, run: Run) -> None:
     store = tmp_path / "store"
     # what --set says is part of the command line, a name is looked up
     said = run("build", "--store", store, *words.split(), code=2 if "--set" in words else 1).error

@@ -47,9 +47,7 @@ def test_source_root_takes_options_behind_a_question_mark() -> None:
         assert message in str(problem.value)
 
 
-def test_source_root_takes_a_question_mark_of_a_folder_that_exists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_source_root_takes_a_folder_s_question_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("why?unpack=true", "why?", "vript:x"):
         (tmp_path / name).mkdir()

@@ -96,9 +96,7 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(store: Store, s
     assert running.exists()
 
 
-def test_status_of_a_run_that_is_not_a_build_is_none_of_the_build(
-    store: Store, status: Run, run: Run
-) -> None:
+def test_status_of_a_run_that_is_no_build_is_none_of_it(store: Store, status: Run, run: Run) -> None:
     with BuildProgress(store.cache, quiet=True):
         pass
     with pytest.raises(ValueError, match="x"), BuildProgress(store.cache, quiet=True, what="prompts"):
@@ -145,9 +143,7 @@ def test_what_progress_writes_is_read_and_pools_and_aspects_are_tables(store: St
     assert run["stages"]["degrade"] == {"done": 1, "total": 2, "set_aside": 1}
 
 
-def test_watching_shows_the_pools_until_the_build_ends(
-    store: Store, status: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watching_shows_pools_to_the_end(store: Store, status: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_state(store, "running", os.getpid())
     state = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(state | {"pools": POOLS, "summary": SUMMARY}), encoding="utf-8")

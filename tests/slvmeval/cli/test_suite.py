@@ -129,9 +129,7 @@ def test_alignment_with_people(tmp_path: Path, planted_suite: Path, scored: list
     assert names >= {f"alignment.{end}" for end in ("md", "tex", "svg", "pdf")}
 
 
-def test_alignment_names_ratings_of_videos_without_a_score(
-    tmp_path: Path, planted_suite: Path, run: Run
-) -> None:
+def test_alignment_names_rated_videos_without_a_score(tmp_path: Path, planted_suite: Path, run: Run) -> None:
     silent = {"failure": Failure.NO_ANSWER, "message": "it was silent"}
     scores = [suite_score("planted", "beauty", number, number + 1) for number in range(3)]
     scores.append(suite_score("planted", "beauty", 3, None, **silent))
@@ -345,9 +343,7 @@ def expected(suite: str, videos: list[tuple[str, str]]) -> float:
     return float(stats.spearmanr([scores[video] for video in videos], means).statistic)
 
 
-def test_alignment_has_variants_beside_the_suite(
-    store: Path, ratings: Path, tmp_path: Path, run: Run
-) -> None:
+def test_alignment_has_variants_beside_a_suite(store: Path, ratings: Path, tmp_path: Path, run: Run) -> None:
     prompts, out = tmp_path / "prompts.jsonl", tmp_path / "out"
     kinds = {"p0": "simple", "p1": "simple", "p2": "complex", "p3": "complex"}
     lines = [{"prompt_id": id_, "text": "A ball.", "kind": kind} for id_, kind in kinds.items()]

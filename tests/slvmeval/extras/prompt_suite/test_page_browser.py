@@ -54,9 +54,7 @@ def without_scripts(chromium: Any, address: str) -> None:
     context.close()
 
 
-def test_a_text_is_corrected_and_a_killed_server_takes_none_away(
-    chromium: Any, tmp_path: Path, ffmpeg: str
-) -> None:
+def test_a_text_is_corrected_and_outlives_a_killed_server(chromium: Any, tmp_path: Path, ffmpeg: str) -> None:
     project = Project(tmp_path / "prompts")
     film = short_film(ffmpeg, tmp_path / "a.mp4", 2.0)
     for name in ("p1", "p2", "p3", "p4"):

@@ -125,9 +125,7 @@ def test_a_completion_code_can_be_checked_before_paying(busy: Study, tmp_path: P
     assert annotate("payments").out == out.read_text(encoding="utf-8")
 
 
-def test_a_platforms_export_tells_who_is_invented_and_what_is_owed(
-    busy: Study, tmp_path: Path, annotate: Run
-) -> None:
+def test_an_export_tells_who_is_invented_and_what_is_owed(busy: Study, tmp_path: Path, annotate: Run) -> None:
     votes = list({vote.pair_id: vote for vote in votes_of_a_week(busy, busy.pairs)}.values())
     with busy.desk() as opened:
         people = []
@@ -211,9 +209,7 @@ def test_erasing_asks_and_takes_votes_out_of_the_store_too(
         assert files.add([vote for _, vote in opened.votes.read(NAME)]).new == 0
 
 
-def test_what_a_crash_left_is_taken_out_the_next_time(
-    busy: Study, annotate: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_crash_left_is_taken_out(busy: Study, annotate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     files = collected(busy)
 
     def dies(*_: object) -> None:

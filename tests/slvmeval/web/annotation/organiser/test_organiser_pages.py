@@ -254,9 +254,7 @@ def test_campaigns_that_are_not_served_are_not_shown(study: Study) -> None:
                 assert somebody.http.get(f"/organiser/c/{name}{path}").status_code == expected, (name, path)
 
 
-def test_database_that_is_away_is_reported_as_away(
-    reader: Organiser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_database_that_is_away_is_called_away(reader: Organiser, monkeypatch: pytest.MonkeyPatch) -> None:
     token = hidden(reader.page("/record").text)
 
     def away(*_: object, **__: object) -> None:
@@ -351,9 +349,7 @@ def test_the_session_is_the_organisers_only(busy: Study, organiser: Organiser) -
 
 
 @pytest.mark.usefixtures("timeless")
-def test_wrong_secrets_are_counted_and_the_right_one_has_to_wait_too(
-    monkeypatch: pytest.MonkeyPatch, study: Study
-) -> None:
+def test_wrong_secrets_make_the_right_one_wait(monkeypatch: pytest.MonkeyPatch, study: Study) -> None:
     monkeypatch.setenv("SLVMEVAL_ORGANISER_SECRET", "a secret of our own")
     study.begin()
     with Organiser(study) as somebody:

@@ -94,9 +94,7 @@ def test_with_mouse_or_finger(visit: Visit, own: Served, language: str, phone: b
 
 
 @pytest.mark.parametrize(("language", "phone"), [("en", False), ("ja", True)])
-def test_what_is_left_of_the_first_look_is_marked_and_played(
-    visit: Visit, own: Served, language: str, phone: bool
-) -> None:
+def test_the_rest_of_the_first_look_is_played(visit: Visit, own: Served, language: str, phone: bool) -> None:
     own.open(look_share=0.0, languages=(language,))
     visitor = visit(own, language=language, phone=phone)
     words = texts(language, "aesthetics").words
