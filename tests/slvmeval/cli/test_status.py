@@ -96,7 +96,7 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(store: Store, s
     assert running.exists()
 
 
-def test_status_of_a_run_that_is_no_build_is_none_of_it(store: Store, status: Run, run: Run) -> None:
+def test_status_of_another_run_is_not_that_of_the_build(store: Store, status: Run, run: Run) -> None:
     with BuildProgress(store.cache, quiet=True):
         pass
     with pytest.raises(ValueError, match="x"), BuildProgress(store.cache, quiet=True, what="prompts"):
