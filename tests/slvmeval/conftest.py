@@ -1,9 +1,10 @@
-"""A store that was built once, for tests of commands and pages."""
+"""Commands run in this process, and stores that were built once."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,44 @@ from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import Recipe
 from tests.inline import build_inline
 from tests.once import Once
+from tests.slvmeval.cli.running import Printed, Run
+from tests.tasks.publish.conftest import build_small
+
+__all__ = ["build_small"]
 
 #: Gives a folder by name, filled by a maker once in a run.
 InPlace = Callable[[str, Callable[[Path], object]], Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_made_once() -> Iterator[None]:
+    """Keep the command that Typer otherwise makes again, of all our functions, at each call of `main`."""
+    import typer.main
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Give a function that runs a command, asserts its exit code, and returns what it printed."""
+    from slvmeval.cli.main import main
+
+    def run(*words: object, code: int | tuple[int, ...] = 0) -> Printed:
+        capsys.readouterr()
+        ended = main([str(word) for word in words])
+        printed = Printed(*capsys.readouterr())
+        assert ended in (code if isinstance(code, tuple) else (code,)), printed
+        return printed
+
+    return run
+
+
+@pytest.fixture
+def figures_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let figures be put together and not saved: a PDF with its fonts takes long."""
+    monkeypatch.setattr("tasks.report.figures._saved", lambda *_: b"<svg/>")
 
 
 @pytest.fixture(scope="session")

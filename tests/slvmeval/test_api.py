@@ -12,7 +12,7 @@ import pytest
 
 import slvmeval
 from tests.storage_schemas.written_store import COUNT, picture, write_store
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tests.tasks.publish.conftest import Small
 
 ROOT = Path(slvmeval.__file__).parents[1]
 
@@ -96,8 +96,7 @@ def test_views_for_notebooks_show_what_was_opened(store: Path) -> None:
 
 
 def test_judging_in_python_gives_the_tables_of_the_commands(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path: Path,
+    build_small: Callable[[Path], Small], tmp_path: Path
 ) -> None:
     release = slvmeval.open_release(build_small(tmp_path / "small").store)
     assert slvmeval.judgements(release).num_rows == 0

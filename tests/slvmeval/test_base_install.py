@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.slvmeval.base_install import run_in_base
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from storage_schemas.extras import EXTRAS
+from tests.tasks.publish.conftest import Small
+
+ROOT = Path(__file__).parents[2]
+#: What the packages of the extras bring, and the base does not.
+BROUGHT = ("blis", "llvmlite", "numba", "pandas", "rembg", "skimage", "thinc")
+
+# Python runs a module of this name when it starts, in the processes that a program starts, too
+_SITE = """
+import sys
+from importlib.abc import MetaPathFinder
+
+HIDDEN = frozenset({hidden!r})
+
+
+class Hider(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Hider())
+"""
+
+
+def run_in_base(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a folder, where the packages of all extras cannot be found."""
+    hidden = sorted({*(name for names in EXTRAS.values() for name in names), *BROUGHT})
+    site = folder / "hiding"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(_SITE.format(hidden=hidden), encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
 
 PYTHON = """
 import sys
@@ -33,13 +74,9 @@ assert not hidden & set(sys.modules)
 
 
 @pytest.fixture(scope="module")
-def small(
-    build_small: Callable[[Path], Small],  # noqa: F811
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def small(build_small: Callable[[Path], Small], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     build_small(folder / "small")
-    (folder / "small/store").exists() or (folder / "small").rename(folder / "moved")
     return folder
 
 

@@ -16,7 +16,7 @@ import pytest
 from slvmeval.cli.evaluate.evaluators import Shape, write_package
 from slvmeval.evaluators import AspectText, Failure, NotJudged, UserInputError
 from slvmeval.model_servers import Frames, ModelAnswer, ModelJudge, ModelQuestion, ServerModel, Setup
-from storage_schemas.judgements import Judgement, JudgementsStore
+from storage_schemas.judgements import JudgementsStore
 from storage_schemas.model import ModelServer
 from storage_schemas.store import Store
 from storage_schemas.store_check import check_path, checked_paths
@@ -182,82 +182,25 @@ def test_what_does_not_fit_is_not_sent_and_the_judges_own_settings_are_refused(t
             ServerModel(setup, "m")
 
 
-TWO_STEPS = """
-from slvmeval.evaluators import PairwiseJudge
-from slvmeval.model_servers import Frames, ModelQuestion, ServerModel, Setup
-
-TEXT = {"type": "object", "properties": {"better": {"type": "string"}}, "required": ["better"]}
-
-
-class Describing(PairwiseJudge):
-    name = "describing"
-
-    def __init__(self, setup: Setup, model: str, server: str) -> None:
-        self.model = ServerModel(setup, model, server)
-
-    def settings(self):
-        return {"model": self.model.settings()}
-
-    def check(self):
-        self.model.check()
-
-    def questions(self, first, second):
-        return [ModelQuestion(["Describe.", Frames.evenly(one, 2)], TEXT) for one in (first, second)]
-
-    def compare(self, prompt, first, second, aspect):
-        seen = [self.model.ask_once(one) for one in self.questions(first, second)]
-        answer = self.model.ask(ModelQuestion([prompt, aspect.name, *(one.text for one in seen)]), after=seen)
-        return answer.judged(answer.value["better"])
-
-    def estimate(self, prompt, first, second, aspect):
-        once = [self.model.estimate(one, aspect, once=True) for one in self.questions(first, second)]
-        return [*filter(None, once), self.model.estimate(ModelQuestion([prompt]), aspect)]
-"""
-
-
-class Package:
-    """An installed package with a judge, and commands on a store with it."""
-
-    def __init__(self, folder: Path, store: Path, server: ProviderServer, name: str) -> None:
-        self.site, self.store, self.name = folder / "site", store, name
-        module = name.replace("-", "_")
-        if name == "describing":
-            self.site.mkdir()
-            (self.site / f"{module}.py").write_text(TWO_STEPS)
-        else:
-            write_package(name, Shape.model_judge, self.site)
-        info = self.site / f"{module}-0.1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-        kind = "".join(part.capitalize() for part in name.split("-"))
-        (info / "entry_points.txt").write_text(f"[slvmeval.evaluators]\n{name} = {module}:{kind}\n")
-        (folder / "site.toml").write_text(
-            f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.provider}"\n'
-            'key_variable = "THE_KEY"\nconcurrency = 1\n'
-        )
-        price = "input_per_million = 1e6\noutput_per_million = 1e6\n"
-        (folder / "prices.toml").write_text(f"[models.listed]\n{price}[models.m-2026]\n{price}")
-        words = ["evaluate", "-e", f"{name}?model=listed&server=s", "--store", str(store), "--direct"]
-        words += [
-            "--format",
-            "json",
-            "--profile",
-            str(folder / "site.toml"),
-            "--set",
-            f"prices={folder}/prices.toml",
-        ]
-        self.command = [sys.executable, "-m", "slvmeval", *words, "--workers", "1", "--quiet"]
-        root = str(Path(__file__).parents[2])
-        self.environment = {**os.environ, "PYTHONPATH": f"{self.site}{os.pathsep}{root}"}
-
-    def run(self, *words: str, code: int = 0) -> dict[str, Any]:
-        ran = subprocess.run([*self.command, *words], env=self.environment, capture_output=True, text=True)
-        assert ran.returncode == code, ran.stderr
-        told: dict[str, Any] = json.loads(ran.stdout)
-        return told
-
-    def rows(self) -> list[Judgement]:
-        return list(JudgementsStore(Store.open(self.store)).rows([self.name]))
+def installed_command(folder: Path, store: Path, server: ProviderServer) -> tuple[list[str], dict[str, str]]:
+    """Install the package of the template `asking-judge`; return a command that judges by it, and where."""
+    site, name = folder / "site", "asking-judge"
+    write_package(name, Shape.model_judge, site)
+    info = site / "asking_judge-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(f"[slvmeval.evaluators]\n{name} = asking_judge:AskingJudge\n")
+    (folder / "site.toml").write_text(
+        f'[model_servers.s]\nurl = "{server.url}"\nprovider = "{server.provider}"\n'
+        'key_variable = "THE_KEY"\nconcurrency = 1\n'
+    )
+    price = "input_per_million = 1e6\noutput_per_million = 1e6\n"
+    (folder / "prices.toml").write_text(f"[models.listed]\n{price}[models.m-2026]\n{price}")
+    words = f"evaluate -e {name}?model=listed&server=s --direct --workers 1 --quiet --format json".split()
+    words += ["--profile", f"{folder}/site.toml", "--set", f"prices={folder}/prices.toml"]
+    path = f"{site}{os.pathsep}{Path(__file__).parents[2]}"
+    command = [sys.executable, "-m", "slvmeval", *words, "--store", str(store)]
+    return command, {**os.environ, "PYTHONPATH": path}
 
 
 def kill_with_workers(command: subprocess.Popen[bytes]) -> None:
@@ -268,9 +211,7 @@ def kill_with_workers(command: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_a_packages_judge_is_never_paid_twice_and_kept_within_limits(
-    judged_store: Path, tmp_path: Path
-) -> None:
+def test_a_packages_judge_is_never_paid_twice_and_has_limits(judged_store: Path, tmp_path: Path) -> None:
     killed: list[subprocess.Popen[bytes]] = []
 
     def plan(number: int) -> Said:
@@ -279,52 +220,30 @@ def test_a_packages_judge_is_never_paid_twice_and_kept_within_limits(
         return Said()
 
     with ProviderServer("openai", plan) as server:
-        package = Package(tmp_path, judged_store, server, "asking-judge")
-        dry = package.run("--dry-run")
-        assert sum(row["calls"] for row in dry["rows"]) == 12
-        assert all(row["usd"] > 0 for row in dry["rows"])
+        command, environment = installed_command(tmp_path, judged_store, server)
+
+        def run(*words: str, code: int = 0) -> Any:
+            ran = subprocess.run([*command, *words], env=environment, capture_output=True, text=True)
+            assert ran.returncode == code, ran.stderr
+            return json.loads(ran.stdout)
+
+        dry = run("--dry-run")["rows"]
+        assert sum(row["calls"] for row in dry) == 12
+        assert all(row["usd"] > 0 for row in dry)
         assert not server.seen
-        killed.append(subprocess.Popen(package.command, env=package.environment, stdout=subprocess.DEVNULL))
+        killed.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL))
         assert killed[0].wait(120) == -signal.SIGKILL
         killed.clear()
         # a request costs 120; after two, a third of the estimated cost does not fit
-        one = max(row["usd"] / row["requests"] for row in dry["rows"])
-        limited = package.run("--max-dollars", f"{one + 150}", code=3)
+        one = max(row["usd"] / row["requests"] for row in dry)
+        limited = run("--max-dollars", f"{one + 150}", code=3)
         assert limited["evaluators"]["asking-judge"]["usd"] == 240
         assert len(server.seen) == 6 + 2
-        package.run()
-        # the one in flight at the kill was asked for again
-        assert len(server.seen) == 13
-        package.run()
-        assert len(server.seen) == 13
-    rows = package.rows()
+        for _ in range(2):
+            run()
+            # the one in flight at the kill was asked for again
+            assert len(server.seen) == 13
+    rows = list(JudgementsStore(Store.open(judged_store)).rows(["asking-judge"]))
     assert [row.choice for row in rows] == ["first"] * 12
     costs = {(row.tokens_in, row.tokens_out, row.cost_usd, row.frames) for row in rows}
     assert costs == {(100, 20, 120.0, 16)}
-
-
-@pytest.mark.slow
-def test_answers_that_a_packages_rows_share_are_paid_once_over_a_kill(
-    judged_store: Path, tmp_path: Path
-) -> None:
-    running: list[subprocess.Popen[bytes]] = []
-    lost: list[int] = []
-
-    def plan(number: int) -> Said:
-        # the pair's descriptions are there, and its comparison is in flight
-        if not lost and "Describe." not in json.dumps(server.seen[number].body):
-            lost.append(number)
-            kill_with_workers(running[0])
-        return Said()
-
-    with ProviderServer("anthropic", plan) as server:
-        package = Package(tmp_path, judged_store, server, "describing")
-        running.append(subprocess.Popen(package.command, env=package.environment, stdout=subprocess.DEVNULL))
-        assert running[0].wait(120) == -signal.SIGKILL
-        package.run()
-        described = [one for one in server.seen if "Describe." in json.dumps(one.body)]
-        assert len(described) == len({json.dumps(one.body) for one in described}) > lost[0] > 0
-        # six pairs in both orders; the one in flight is asked for again
-        assert len(server.seen) == len(described) + 12 + 1
-    # the cost of what was paid before the kill is in no row
-    assert sum(row.cost_usd or 0 for row in package.rows()) == 120 * (len(described) - lost[0] + 12)

@@ -1,4 +1,4 @@
-"""The package says what it needs, and its wheel has what its commands and documents name."""
+"""The package says what it needs and what is in its way; its wheel has what commands and documents name."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import pytest
 from slvmeval.foreign_packages import OURS
 from tests.docs.conftest import CLIP_S, CLIPS, make_film
 from tests.infra.container.test_image_contents import of_definition
+from tests.slvmeval.cli.running import lacks
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -137,9 +138,7 @@ def test_wheel_tells_a_type_checker_its_types(installed: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_wheel_makes_a_project_that_is_built_as_its_readme_says(
-    ffmpeg: str, installed: Path, tmp_path: Path
-) -> None:
+def test_wheel_makes_a_project_built_as_its_readme_says(ffmpeg: str, installed: Path, tmp_path: Path) -> None:
     def slvmeval(*words: str, folder: Path = tmp_path / "empty") -> None:
         ran = subprocess.run(
             [sys.executable, "-P", "-m", "slvmeval", *words],
@@ -171,3 +170,25 @@ def test_wheel_makes_a_project_that_is_built_as_its_readme_says(
     assert (project / "gallery/index.html").is_file()
     assert (project / "report/index.html").is_file()
     assert (project / "store/store.json").is_file()
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "words", ["-c|import slvmeval; slvmeval.open_release('store')", "-m|slvmeval|--help"]
+)
+@pytest.mark.parametrize("stranger", ["tasks.py", "flows/__init__.py"])
+def test_a_file_in_the_working_folder(tmp_path: Path, words: str, stranger: str) -> None:
+    place = tmp_path / stranger
+    place.parent.mkdir(exist_ok=True)
+    place.touch()
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
+    environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{ROOT}"
+    command = [sys.executable, *words.split("|")]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    last = ran.stderr.splitlines()[-1]
+    assert not lacks(last, f"is {place}", "set PYTHONSAFEPATH=1")
+    if "-m" in words:
+        assert ran.stderr.count("\n") == 1

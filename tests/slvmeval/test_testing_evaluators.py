@@ -31,6 +31,7 @@ from slvmeval.testing import ConformanceError, check_evaluator
 from storage_schemas.errors import IntegrityError, UserInputError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
+from tests.slvmeval.cli.running import lacks
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-evaluator.md"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -99,24 +100,15 @@ def test_new_packages_are_installed_and_judge(judged_store: Path, tmp_path: Path
     write_package("my-judge", Shape.judge, tmp_path / "judge")
     write_package("colourful", Shape.scorer, tmp_path / "scorer")
     site = tmp_path / "site"
-    install = "-m pip install -q --no-deps --no-build-isolation --no-index --target"
-    subprocess.run(
-        [sys.executable, *install.split(), str(site), str(tmp_path / "judge"), str(tmp_path / "scorer")],
-        check=True,
-    )
-    words = (
-        "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --workers 1 --quiet --store"
-    )
-    root = str(Path(__file__).parents[2])
-    ran = subprocess.run(
-        [sys.executable, "-m", "slvmeval", *words.split(), str(judged_store)],
-        env={**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{root}"},
-        capture_output=True,
-        text=True,
-    )
+    install = f"-m pip install -q --no-deps --no-build-isolation --no-index --target {site}"
+    packages = [str(tmp_path / name) for name in ("judge", "scorer")]
+    subprocess.run([sys.executable, *install.split(), *packages], check=True)
+    words = "evaluate -e my-judge -e colourful?frames=64&label=colourful-64 --direct --workers 1 --quiet"
+    command = [sys.executable, "-m", "slvmeval", *words.split(), "--store", str(judged_store)]
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{Path(__file__).parents[2]}"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    assert "my-judge" in ran.stdout
-    assert "colourful-64" in ran.stdout
+    assert not lacks(ran.stdout, "my-judge", "colourful-64")
     rows = JudgementsStore(Store.open(judged_store)).rows(["my-judge", "colourful-64"])
     # a judge is asked in both orders
     assert len(rows) == 18
@@ -209,32 +201,17 @@ MISTYPED: Any = {"raw": None, "usage": Usage(tokens_in=1.5)}  # type: ignore[arg
         (
             made(
                 Good,
-                name="Not a name",
-                version=0,
-                hardware="tpu",
-                pool="h100",
-                concurrency=0,
+                **{"name": "Not a name", "version": 0, "hardware": "tpu", "pool": "h100", "concurrency": 0},
                 settings=lambda _: {"at": time.perf_counter(), "what": object()},
                 check=raising(ZeroDivisionError()),
             ),
             [
-                "name must",
-                "version is 0",
-                "hardware 'tpu' is neither",
-                "pool = 'h100' has no effect",
-                "concurrency is 0",
-                "not JSON",
-                "check() raises",
+                *("name must", "version is 0", "hardware 'tpu' is neither", "pool = 'h100' has no effect"),
+                *("concurrency is 0", "not JSON", "check() raises"),
             ],
         ),
-        (
-            made(
-                Good,
-                settings=lambda _: {"at": time.perf_counter()},
-                check=raising(PrerequisiteError("fetch the weights")),
-            ),
-            ["a different value the second time", "fetch the weights"],
-        ),
+        (made(Good, settings=lambda _: {"at": time.perf_counter()}), ["a different value the second time"]),
+        (made(Good, check=raising(PrerequisiteError("fetch the weights"))), ["fetch the weights"]),
         (object(), ["neither"]),
         (scoring(lambda *_: 1.0), ["not a Score"]),
         (scoring(lambda *_: Score(float("nan"))), ["is not a number"]),

@@ -1,4 +1,4 @@
-"""Commands run in this process, and what they print."""
+"""Commands run in this process, what they print, and what texts say and do not say."""
 
 from __future__ import annotations
 
@@ -55,3 +55,13 @@ Run = Callable[..., Printed]
 
 #: Above the largest number of a process on Linux.
 NO_PROCESS = 1 << 22
+
+
+def lacks(text: str, *parts: str) -> list[str]:
+    """Return the parts that a text lacks."""
+    return [part for part in parts if part not in text]
+
+
+def has(text: str, *parts: str) -> list[str]:
+    """Return the parts that a text has."""
+    return [part for part in parts if part in text]

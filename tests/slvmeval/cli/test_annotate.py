@@ -1,4 +1,4 @@
-"""Publishing, files and collecting from the command line."""
+"""Publishing, files, ratings and collecting from the command line."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ from slvmeval.cli.doctor.checks import check_campaigns
 from slvmeval.cli.doctor.finding import CheckVerdict
 from storage_schemas.store import Store
 from storage_schemas.votes import VotesStore
+from tasks.annotation.desk.desk import Desk
+from tasks.annotation.desk.ratings import Verdict
+from tasks.annotation.installation import database_url, installation_key
+from tasks.scoring.suites.human_ratings import load_ratings
 from tests.once import Once
-from tests.slvmeval.cli.running import Printed, Run
-from tests.tasks.publish.conftest import Small, build_small  # noqa: F401 - a fixture
+from tests.slvmeval.cli.running import Printed, Run, lacks
+from tests.tasks.annotation.example_desk import HandClock, come_in
+from tests.tasks.annotation.example_ratings import next_task, watch
+from tests.tasks.publish.conftest import Small
 from tests.tiny_models.faulty_server import FaultyServer, Reply
 
 
 @pytest.fixture
 def store(
     once: Once,
-    build_small: Callable[[Path], Small],  # noqa: F811
+    build_small: Callable[[Path], Small],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     run: Run,
@@ -67,9 +73,7 @@ def test_doctor_says_what_is_not_translated(store: Path) -> None:
     assert list(check_campaigns(store.parent)) == []
 
 
-def test_published_again_it_says_what_is_shown_and_what_not(
-    store: Path, tmp_path: Path, annotate: Run
-) -> None:
+def test_published_again_it_says_what_is_shown_and_not(store: Path, tmp_path: Path, annotate: Run) -> None:
     assert annotate("publish", "--quiet").out.splitlines() == [
         "Campaign small-1 shows 4 pairs of release small version 1, 0 of them new; 4 pairs of 1 source that "
         "may not be redistributed are left out. 4 of 4 pairs show captions that are not translated into "
@@ -85,15 +89,12 @@ def test_published_again_it_says_what_is_shown_and_what_not(
     # without links, sources that may not be passed on stay here
     words = ("export", "--links", "none", "--out")
     printed = annotate(*words, tmp_path / "a.csv").out
-    assert "20 tasks" in printed
-    assert "left out, since their sources may not be redistributed: 4 pairs" in printed
+    assert not lacks(printed, "20 tasks", "left out, since their sources may not be redistributed: 4 pairs")
     assert "secret two" not in (tmp_path / "a.csv").read_text()
     assert "40 tasks" in annotate(*words, tmp_path / "b.csv", "--private").out
 
 
-def test_a_dry_run_says_time_and_pay_and_publishes_nothing(
-    store: Path, tmp_path: Path, annotate: Run
-) -> None:
+def test_a_dry_run_says_time_and_pay_and_shows_nothing(store: Path, tmp_path: Path, annotate: Run) -> None:
     settings = tmp_path / "paid.toml"
 
     def dry(text: str, *more: str, code: int = 0) -> Printed:
@@ -232,3 +233,64 @@ def test_a_backup_brings_back_a_database_that_is_lost(store: Path, tmp_path: Pat
     values = annotate("backup", "--restore", file, "--format", "json").json
     assert values == {"campaigns": ["small-1"], "votes": 0, "erased_again": 0}
     assert "small-1" in annotate("status").out
+
+
+# -- a campaign of ratings -------------------------------------------------------------------------------
+
+DIMENSION = "imaging_quality"
+
+
+@pytest.fixture
+def videos(tmp_path: Path, film_maker: Callable[[int], Path]) -> list[str]:
+    """Write two videos with their manifest and prompts; return the options that name them."""
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for number in range(2):
+        (folder / f"{number}.mp4").write_bytes(film_maker(number).read_bytes())
+    (folder / "manifest.csv").write_text("model,prompt_id,file\na,p0,0.mp4\na,p1,1.mp4\n")
+    (tmp_path / "prompts.csv").write_text("prompt_id,text\np0,A ball.\np1,A box.\n")
+    return ["--videos", str(folder), "--prompt-suite", str(tmp_path / "prompts.csv")]
+
+
+def test_people_rate_and_the_file_is_one_for_alignment(tmp_path: Path, videos: list[str], run: Run) -> None:
+    root = tmp_path / "store"
+    (tmp_path / "settings.toml").write_text('name = "rated"\nworkers_per_pair = 2\npay_per_task = 0.25\n')
+    at = ("--store", root)
+    publish = ("annotate", "publish-ratings", "video-bench", *videos, "--dimension", DIMENSION, *at)
+    output = run(*publish, "--settings", tmp_path / "settings.toml", "--quiet").text
+    assert "shows 2 videos in dimensions of video-bench: 2 tasks, 2 of them new, 2 ratings each" in output
+    assert "all ratings cost 1.00 USD" in output
+
+    clock = HandClock()
+    with Desk.open(database_url(root), installation_key(root), clock) as desk:
+        raters = [come_in(desk, name, "rated") for name in ("ann", "bob")]
+        for rater in raters * 2:
+            task = next_task(desk, rater)
+            watch(desk, clock, task, task.task.seconds)
+            desk.answers.rate("rated", rater, task.id, 2 if task.task.prompt_id == "p0" else 5)
+        ratings = [one.given for one in desk.ratings.read("rated")]
+        confirmed = [(one.vote_id, one.rating) for one in ratings[:3]]
+        desk.ratings.check("rated", confirmed, Verdict.CONFIRMED, "", "Anna")
+
+    status = run("annotate", "status", "rated", *at).out
+    assert "1 ratings not confirmed, 0 sent back" in status
+    (state,) = run("annotate", "status", *at, "--format", "json").json
+    assert (state["total"]["votes"], state["unchecked"]) == (4, 1)
+    rows = list(csv.DictReader(run("annotate", "payments", "rated", *at).out.splitlines()))
+    assert [(row["answers"], row["pay"]) for row in rows] == [("2", "0.50")] * 2
+    refusal = run("annotate", "export", "rated", "--out", tmp_path / "x.csv", *at, code=1).err
+    assert "rates single videos" in refusal
+    (collected,) = run("annotate", "collect", "rated", *at, "--format", "json", code=3).json
+    assert (collected["ratings"], collected["left_out"]) == (3, 1)
+    assert len(load_ratings(Path(collected["path"]), {DIMENSION: (1, 5)}).rows) == 3
+
+
+def test_what_cannot_be_rated_is_reported(tmp_path: Path, videos: list[str], run: Run) -> None:
+    for words, message in (
+        (("publish-ratings", "video-bench", "--dimension", "beauty", *videos), "has no dimension 'beauty'"),
+        (("publish-ratings", "nothing", *videos), "nothing"),
+        # a release and prompts are not translated at once
+        (("translate", "main", *videos[2:]), "RELEASE: not with --prompt-suite"),
+    ):
+        refusal = run("annotate", *words, "--store", tmp_path / "store", code=(1, 2))
+        assert message in refusal.error

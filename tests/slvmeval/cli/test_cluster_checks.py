@@ -1,4 +1,4 @@
-"""What `doctor` says of a cluster, by commands that print what those of SLURM did."""
+"""What `doctor` says of a cluster, by commands that print what those of SLURM did, and of its nodes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.profile import Profile, load_profile
+from infra.slurm.node_calls import NodeAnswer
 from slvmeval.cli.doctor.cluster import check_cluster
 from slvmeval.cli.doctor.finding import CheckVerdict, Finding
-from tests.slvmeval.cli.running import Run
+from slvmeval.cli.doctor.nodes import node_findings
+from tests.slvmeval.cli.running import Run, lacks
 
 ONE_MACHINE = Path(__file__).parents[3] / "slurm" / "profiles" / "one-machine.toml"
 
@@ -130,8 +133,7 @@ def test_a_controller_that_is_away_and_no_sbatch(
 ) -> None:
     slurm.says("sinfo", NO_CONTROLLER)
     message = failure(site(tmp_path), "slurm")
-    assert "Unable to contact slurm controller" in message
-    assert "SLURM_CONF" in message
+    assert not lacks(message, "Unable to contact slurm controller", "SLURM_CONF")
     (slurm.folder / "sbatch").unlink()
     slurm.command("pjsub", "exit 0")
     monkeypatch.setenv("PATH", str(slurm.folder))
@@ -150,9 +152,7 @@ def test_a_controller_that_is_away_and_no_sbatch(
         ("sbatch: unrecognized option '--exclud=n1'\n", "pools.cpu.directives"),
     ],
 )
-def test_a_script_that_slurm_refuses_names_the_keys(
-    refusal: str, keys: str, slurm: FakeSlurm, tmp_path: Path
-) -> None:
+def test_a_refused_script_names_the_keys(refusal: str, keys: str, slurm: FakeSlurm, tmp_path: Path) -> None:
     slurm.says("sbatch", refusal)
     message = failure(site(tmp_path), "script cpu")
     assert refusal.strip() in message
@@ -167,8 +167,7 @@ def test_values_that_cannot_be(slurm: FakeSlurm, tmp_path: Path) -> None:
     wrong = site(tmp_path, pools=pools, scheduler_interface="ib7", job_logs=logs)
     assert failure(wrong, "script cpu").startswith("profile site.toml: pools.cpu.scratch: ")
     message = failure(wrong, "scheduler")
-    assert "profile site.toml: scheduler_interface" in message
-    assert "lo" in message
+    assert not lacks(message, "profile site.toml: scheduler_interface", "lo")
     assert "job_logs in profile site.toml" in failure(wrong, "job logs")
 
 
@@ -187,3 +186,39 @@ def test_the_script_of_a_pool_is_what_a_build_sends(
     # it is shown where there is no Slurm, too
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "tls://ADDRESS:PORT" in run(*words, "cpu").out
+
+
+# -- nodes on which a probe ran ----------------------------------------------------------------------------
+
+POOL = {"partition": "p", "cores": 2, "memory": "2GiB", "walltime": "01:00:00"}
+GPU_POOL = {**POOL, "gpus": 1}
+GOOD: dict[str, Any] = {"node": "n1", "python": "3.12.9", "gpus": [], "problems": [], "gpu_problems": []}
+
+
+def of_node(pool: str, answer: NodeAnswer, allow_cpu_models: bool = False) -> list[Finding]:
+    values = {"pools": {"cpu": POOL, "h100": GPU_POOL}, "allow_cpu_models": allow_cpu_models}
+    return node_findings(Profile.model_validate(values), pool, "n1", answer)
+
+
+@pytest.mark.parametrize(("gpus", "shown"), [([], ""), (["NVIDIA H100"], ", NVIDIA H100")])
+def test_a_node_on_which_all_is_well(gpus: list[str], shown: str) -> None:
+    words = f"n1: Python 3.12.9, the same store and versions{shown}, reaches this machine"
+    answer = NodeAnswer({**GOOD, "gpus": gpus})
+    assert of_node("h100", answer) == [Finding("node of h100", CheckVerdict.OK, words)]
+
+
+def test_all_that_is_wrong_is_reported() -> None:
+    bad = NodeAnswer({**GOOD, "problems": ["no store", "no cv2"], "gpu_problems": ["no GPU"]})
+    wrong = [Finding("node of h100", CheckVerdict.FAIL, f"n1: no {what}") for what in ("store", "cv2", "GPU")]
+    assert of_node("h100", bad) == wrong
+    warning = Finding("node of h100", CheckVerdict.WARN, "n1: no GPU")
+    assert of_node("h100", bad, allow_cpu_models=True) == [*wrong[:2], warning]
+    # where nothing but the GPU is missing, all else is well
+    good, gpu = of_node("h100", NodeAnswer({**GOOD, "gpu_problems": ["no GPU"]}), allow_cpu_models=True)
+    assert (good.verdict, gpu) == (CheckVerdict.OK, warning)
+
+
+@pytest.mark.parametrize(("waited", "verdict"), [(True, CheckVerdict.UNSEEN), (False, CheckVerdict.FAIL)])
+def test_a_node_that_did_not_answer(waited: bool, verdict: CheckVerdict) -> None:
+    (finding,) = of_node("cpu", NodeAnswer(None, waited, "job 7 ended. Its log:\nno python"))
+    assert finding == Finding("node of cpu", verdict, "n1 was not checked: job 7 ended. Its log:; no python")

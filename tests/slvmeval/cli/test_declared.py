@@ -1,4 +1,4 @@
-"""Options that commands have from models."""
+"""Options that commands have from models, and the forms in which they print a result."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from flows.extras.prompt_suite.parameters import PromptsParameters
 from flows.parameters import FlowParameters, Given, given
 from flows.release.parameters import BuildParameters
 from flows.score.parameters import EvaluateParameters, SuiteParameters
-from slvmeval.cli import declared, main
+from slvmeval.cli import declared, main, terminal
 from slvmeval.cli.declared import Only, Without, with_options
 from storage_schemas.errors import UserInputError
 from storage_schemas.model import Frozen
+from tests.slvmeval.cli.running import Run, every_command, lacks
 
 
 class Asked(Frozen):
@@ -91,6 +92,13 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
     assert "No such option" in asked(".", "--fast", of=Annotated[Asked, Without("fast")])[1]
 
 
+#: Steps before and after the publishing, which are commands of their own.
+OF_THE_FLOW_ALONE = (
+    *("translate_into", "translation_model", "translation_server", "prompts", "plain_sampling"),
+    *("version", "filter_when", "filtered"),
+)
+
+
 @pytest.mark.parametrize(
     ("words", "model", "without"),
     [
@@ -98,20 +106,7 @@ def test_a_command_may_take_some_fields_of_a_model() -> None:
         ("evaluate", EvaluateParameters, ("version", "evaluators_file")),
         ("suite run", SuiteParameters, ("suite",)),
         ("suite prompts make", PromptsParameters, ()),
-        (
-            "annotate publish",
-            AnnotateParameters,
-            (
-                "translate_into",
-                "translation_model",
-                "translation_server",
-                "prompts",
-                "plain_sampling",
-                "version",
-                "filter_when",
-                "filtered",
-            ),
-        ),
+        ("annotate publish", AnnotateParameters, OF_THE_FLOW_ALONE),
     ],
 )
 def test_form_and_command_say_the_same_of_each_field(
@@ -152,3 +147,63 @@ def test_the_help_of_an_option_is_written_once() -> None:
     for _, call in declarations("Field", files):
         seen.update(ast.unparse(word.value) for word in call.keywords if word.arg == "description")
     assert [text for text, times in seen.items() if times > 1] == []
+
+
+# -- forms of a result -----------------------------------------------------------------------------------
+
+
+def test_show_prints_a_part_in_each_form(capsys: pytest.CaptureFixture[str]) -> None:
+    grid = terminal.Grid("two *pairs*", ("pair", "clips"), [("a|b", 3), ("<i>", 4)], numbers=1)
+
+    def more() -> None:
+        terminal.say("next: `slvmeval verify`", "  a_b *c*")
+
+    terminal.show("markdown", {"pairs": 2}, grid, more)
+    assert capsys.readouterr().out.splitlines() == [
+        r"**two \*pairs\***",
+        "",
+        "| pair | clips |",
+        "| --- | ---: |",
+        r"| a\|b | 3 |",
+        "| &lt;i&gt; | 4 |",
+        "",
+        "next: `slvmeval verify`",
+        "",
+        r"a\_b \*c\*",
+        "",
+    ]
+    terminal.show("json", {"pairs": 2}, grid, more)
+    assert capsys.readouterr().out == '{\n "pairs": 2\n}\n'
+    # what follows is not Markdown any more
+    terminal.show("table", {"pairs": 2}, grid, more)
+    out = capsys.readouterr().out
+    assert not lacks(out, "two *pairs*", "  a_b *c*\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("list evaluators", ["**evaluators**", "| evaluator | sees | needs | paid | settings |"]),
+        ("list evaluators coin", ["**settings of coin**", "| setting | type | default | meaning |"]),
+        ("pairs", ["**release main, version 1: 6 pairs**", "| --- | ---: | ---: | --- | --- | --- | --- |"]),
+        ("status", ["**disk usage**", "| kind | count | size |"]),
+        ("verify", ["release main, version 1: 6 pairs checked, all good"]),
+        ("annotate simulate --pairs 20 --set runs=1", ["**a campaign**"]),
+    ],
+)
+def test_command_prints_markdown(words: str, lines: list[str], judged_store: Path, run: Run) -> None:
+    store = () if "simulate" in words else ("--store", judged_store)
+    out = run(*words.split(), "--format", "markdown", *store).out
+    assert set(lines) <= set(out.splitlines())
+    assert "━" not in out
+
+
+def test_commands_have_one_option_for_the_form() -> None:
+    forms = {
+        words: (option.opts, option.default)
+        for words, command in every_command().items()
+        for option in command.params
+        if option.name == "output"
+    }
+    assert len(forms) > 25
+    assert {(tuple(opts), default) for opts, default in forms.values()} == {(("--format",), "table")}

@@ -14,7 +14,7 @@ import pytest
 
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
 from tests.tiny_models.counted_server import CountingPlan, guide_patches, guide_tiles
 from tests.tiny_models.faulty_server import FaultyServer
 
@@ -112,15 +112,13 @@ def test_before_the_first_answer_only_lengths_of_answers_are_assumed(against: Ag
     with FaultyServer(plan, models=[GPT_5, MINI]) as server:
         run = against(plan, server)
         basis = run.check("gpt-5-video?thinking_tokens=0")
-        assert "no answer" in basis
-        assert "0 reasoning tokens per answer" in basis
+        assert not lacks(basis, "no answer", "0 reasoning tokens per answer")
         run.check("gpt-5-mini-video?thinking_tokens=0")
         basis = run.check("gpt-5-text?thinking_tokens=0&description_tokens=200")
         assert "200 tokens a description" in basis
         # the same captioner: its descriptions are there already
         basis = run.check("gpt-5-mini-text?thinking_tokens=0")
-        assert "the store has no answer" in basis
-        assert "24 descriptions in the store" in basis
+        assert not lacks(basis, "the store has no answer", "24 descriptions in the store")
 
 
 def test_after_a_pilot_lengths_are_measured(against: Against) -> None:

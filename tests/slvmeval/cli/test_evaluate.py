@@ -1,27 +1,36 @@
-"""The commands `evaluate`, `evaluators` and `judgements`."""
+"""`evaluate`, `evaluators` and `judgements`: baselines, judges of a server and of this process."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infra.stand_in_server import MODEL
 from slvmeval import open_release
+from storage_schemas.judgements import JudgementsStore
+from storage_schemas.release import Release
+from storage_schemas.store import Store
+from tasks.report.judged_release import load_judged_release
+from tasks.report.release_report import report_of
+from tests.once import Once
 from tests.planted_evaluators import PlantedPackage
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
+from tests.tasks.scoring.judges.test_local_vlm import COMMIT, weights
 
 
-def test_baselines_judge_and_the_answers_go_to_another_store(
-    judged_store: Path, tmp_path: Path, run: Run
-) -> None:
+def test_baselines_judge_and_answers_go_to_other_stores(judged_store: Path, tmp_path: Path, run: Run) -> None:
     store = ("--store", judged_store)
     words = ("evaluate", "-e", "duration", "-e", "coin", "--direct", "--workers", "1", "--quiet", *store)
     summary = tmp_path / "summary.json"
     output = run(*words, "--summary", summary).out
-    assert "release main, version 1: 6 pairs" in output
-    assert "duration" in output
+    assert not lacks(output, "release main, version 1: 6 pairs", "duration")
     # the result first: accuracies, with intervals, and what makes a page of them
     assert re.search(r"All pairs +6 .*\d\.\d \[\d+, \d+\]", output)
     assert f"next: slvmeval report main --out report --open --store {judged_store}" in output
@@ -96,9 +105,7 @@ def test_exit_codes(judged_store: Path, planted: PlantedPackage, run: Run) -> No
     assert "for the message of each failure: slvmeval judgements export judgements.parquet" in refused
 
 
-def test_evaluators_from_a_file(
-    judged_store: Path, planted: PlantedPackage, tmp_path: Path, run: Run
-) -> None:
+def test_evaluators_of_a_file(judged_store: Path, planted: PlantedPackage, tmp_path: Path, run: Run) -> None:
     file = tmp_path / "judges.toml"
     file.write_text(
         '[evaluators.planted-fast]\nuse = "planted"\nconcurrency = 4\nrequests_per_minute = 6000\n'
@@ -110,3 +117,64 @@ def test_evaluators_from_a_file(
     assert {name: one["asked"] for name, one in output.items()} == {"planted-fast": 4, "planted-first": 4}
     file.write_text("evaluators = 3")
     assert "[evaluators.LABEL]" in run(*words, code=1).err
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    command = [sys.executable, "-m", "infra.stand_in_server", "--port", "0"]
+    environment = os.environ | {"VLLM_API_KEY": "its key"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+        process.terminate()
+
+
+@pytest.mark.slow
+def test_both_forms_are_judged_kept_apart_and_reported(
+    url: str, judged_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.setenv("STAND_IN_KEY", "its key")
+    profile = tmp_path / "site.toml"
+    entry = f'url = "{url}"\nmodel = "{MODEL}"\nkey_variable = "STAND_IN_KEY"\n'
+    profile.write_text(f"[model_servers.qwen3-vl]\n{entry}")
+    words = ["--store", judged_store, "--profile", profile, "--direct", "--workers", "1"]
+    words += ["--aspect", "aesthetics"]
+    for judge in ("qwen3-vl-video", "qwen3-vl-video?frames_as=images&label=images", "qwen3-vl-video"):
+        run("evaluate", "-e", judge, *words)
+    store = Store.open(judged_store)
+    rows = JudgementsStore(store).rows()
+    by_form = {
+        label: [json.loads(row.details)["frames_as"] for row in rows if row.evaluator == label]
+        for label in ("qwen3-vl-video", "images")
+    }
+    # two pairs in two orders each; the last command asked nothing
+    assert by_form == {"qwen3-vl-video": ["video"] * 4, "images": ["images"] * 4}
+    assert all(row.answered for row in rows)
+    assert len({row.key for row in rows}) == 8
+    assert len({row.settings for row in rows}) == 2
+    report = report_of(load_judged_release(Release.open(store, "main")))
+    costs = {row["evaluator"]: row["frames_as"] for row in report.tables["cost"].rows}
+    assert costs == {"qwen3-vl-video": "video", "images": "images"}
+
+
+@pytest.mark.models
+def test_a_model_of_this_process_judges(judged_store: Path, once: Once, tmp_path: Path, run: Run) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text("allow_cpu_models = true\n")
+    words = ["evaluate", "-e", "hf?model=someone/qwen&dtype=float32&label=tiny", "--store", judged_store]
+    words += ["--model-folder", weights(once), "--profile", site, "--quiet"]
+    assert "free; the store has no answer of it" in run(*words, "--dry-run").text
+    counts = run(*words, "--direct", "--workers", "1", "--format", "json").json["evaluators"]["tiny"]
+    assert (counts["asked"], counts["usd"]) == (12, 0)
+    rows = list(JudgementsStore(Store.open(judged_store)).rows(["tiny"]))
+    assert len(rows) == 12
+    for row in rows:
+        details = json.loads(row.details)
+        assert (row.answered, row.model, row.cost_usd) == (True, "someone/qwen", 0)
+        assert details["model"]["revision"] == COMMIT
+        assert details["generation_s"] > 0
+    assert "s of GPU time per request, by 12 answers" in run(*words, "--dry-run").text
+    again = run(*words, "--direct", "--workers", "1", "--format", "json").json["evaluators"]["tiny"]
+    assert (again["asked"], again["found_before"]) == (0, 12)
+    # it has no server that takes batches
+    assert "cannot be asked in batches" in run(*words, "--batch", "--direct", code=1).err

@@ -59,16 +59,9 @@ class Judge:
         (folder / "prices.toml").write_text(PRICES)
         self.name = f"mine-{kind}"
         judge = f"vlm-{kind}?vlm=mine&model=m&server=s{more}"
-        self.words = ["evaluate", "-e", judge, "--store", str(store), "--profile", str(folder / "site.toml")]
-        self.words += [
-            "--set",
-            f"prices={folder}/prices.toml",
-            "--workers",
-            "1",
-            "--direct",
-            "--format",
-            "json",
-        ]
+        site = ["--store", str(store), "--profile", f"{folder}/site.toml"]
+        self.words = ["evaluate", "-e", judge, *site, "--set", f"prices={folder}/prices.toml"]
+        self.words += "--workers 1 --direct --format json".split()
 
     def run(self, *words: str, code: int | tuple[int, ...] = 0) -> Printed:
         return self._run(*self.words, "--quiet", *words, code=code)
@@ -100,9 +93,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_provider
-def test_requests_are_handed_over_and_collected_by_the_next_command(
-    provider: str, judged_store: Path, run: Run
-) -> None:
+def test_requests_are_collected_by_the_next_command(provider: str, judged_store: Path, run: Run) -> None:
     with BatchServer(provider) as server:
         judge = Judge(server, judged_store, run)
         assert judge.hand_over()["asked"] == 0
@@ -224,9 +215,7 @@ def check_paid(judge: Judge, judgements: int, requests: int) -> None:
 
 
 @each_provider
-def test_descriptions_go_first_and_then_what_compares_them(
-    provider: str, judged_store: Path, run: Run
-) -> None:
+def test_descriptions_go_first_then_what_compares_them(provider: str, judged_store: Path, run: Run) -> None:
     with BatchServer(provider) as server:
         judge = Judge(server, judged_store, run, "text")
         assert judge.hand_over()["asked"] == 0
@@ -364,9 +353,7 @@ def ladder_store(tmp_path: Path, add_film: AddFilm, small_recipe: Recipe) -> Pat
     return tmp_path / "store"
 
 
-def test_rounds_of_an_adaptive_run_are_batches_with_all_repeats_and_nothing_twice(
-    ladder_store: Path, run: Run
-) -> None:
+def test_rounds_of_an_adaptive_run_are_batches_with_all_repeats(ladder_store: Path, run: Run) -> None:
     round_pairs, repeats = 2, 2
     words = ("--adaptive", "--set", f"round_pairs={round_pairs}", "--repeats", f"{repeats}")
     words += ("--set", "precision=1.5", "--max-per-aspect", "4")

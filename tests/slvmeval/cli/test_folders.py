@@ -1,17 +1,19 @@
-"""The current store and the next step, new project folders, and unusable outputs."""
+"""The current store, the next step as a command to paste, new project folders, and unusable outputs."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
 from infra.profile import load_profile
 from infra.progress import BuildProgress
+from slvmeval.command_line import command_line, store_words
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import NO_PROCESS, Run
+from tests.slvmeval.cli.running import NO_PROCESS, Run, lacks
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,8 +48,7 @@ def test_a_build_that_was_killed(tmp_path: Path, run: Run) -> None:
     assert "next: slvmeval status --store store --watch" in run().out
     (store.cache / "run-here-1.json").write_text(json.dumps(state | {"pid": NO_PROCESS}))
     text = run().out
-    assert "last build: was killed" in text
-    assert "next: the same slvmeval build as before" in text
+    assert not lacks(text, "last build: was killed", "next: the same slvmeval build as before")
 
 
 def test_the_next_command_can_be_pasted_from_a_folder_with_a_space(tmp_path: Path, run: Run) -> None:
@@ -111,3 +112,23 @@ def test_where_the_summary_cannot_be_is_reported_before_the_build(tmp_path: Path
     assert "taken is a file, but a folder is needed there" in said
     assert (tmp_path / "pipe").is_fifo()
     assert not (tmp_path / "new").exists()
+
+
+def test_a_path_with_a_space_is_one_word(tmp_path: Path) -> None:
+    store = tmp_path / "my store"
+    line = command_line("verify", "main", "--format", "json", store=store)
+    assert shlex.split(line) == ["slvmeval", "verify", "main", "--format", "json", "--store", str(store)]
+
+
+def test_the_default_store_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert command_line("status", store="slvmeval-store") == "slvmeval status"
+    assert command_line("status", store=tmp_path / "slvmeval-store") == "slvmeval status"
+    assert command_line("status", store="store") == "slvmeval status --store store"
+    monkeypatch.setenv("SLVMEVAL_STORE", str(tmp_path / "store"))
+    assert store_words("store") == []
+    assert store_words("slvmeval-store") == ["--store", "slvmeval-store"]
+
+
+def test_a_damaged_profile_in_the_environment_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLVMEVAL_PROFILE", "missing.toml")
+    assert store_words("slvmeval-store") == ["--store", "slvmeval-store"]

@@ -58,24 +58,19 @@ def test_gc_takes_artifacts_only_when_asked(store: Store, run: Run) -> None:
     assert kinds(store) == before - {FRAMES}
     run(*gc, "encoded")
     assert kinds(store) == before - {FRAMES, ENCODED}
-
-
-def test_gc_takes_what_no_release_uses_when_asked(store: Store, run: Run) -> None:
-    run("gc", "--store", store.root, "unreferenced")
+    run(*gc, "unreferenced")
     assert kinds(store) == {ANALYSIS}
 
 
 def test_gc_clears_what_a_killed_process_left(store: Store, run: Run) -> None:
     half = store.staging / f"frames.{socket.gethostname().replace('.', '_')}.{NO_PROCESS}.a" / "half"
     half.parent.mkdir()
-    half.write_bytes(b"x" * 1000)
+    half.write_bytes(b"x" * SIZE)
     assert "1.0 kB freed" in run("gc", "--store", store.root).out
     assert not list(store.staging.iterdir())
 
 
-def test_gc_takes_what_killed_runs_left_in_the_cache(
-    store: Store, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gc_takes_leftovers_of_killed_runs(store: Store, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infra.leftovers.LEFT_AFTER_S", 0.0)
     monkeypatch.setattr("infra.leftovers.TRANSFER_LEFT_AFTER_S", 0.0)
 

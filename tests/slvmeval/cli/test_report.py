@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.once import Once
-from tests.slvmeval.cli.running import Run
+from tests.slvmeval.cli.running import Run, lacks
+
+pytestmark = pytest.mark.usefixtures("figures_unsaved")
 
 
 @pytest.fixture
@@ -26,21 +27,16 @@ def judged(once: Once, judged_store: Path, run: Run) -> Path:
     return judged_store
 
 
-def test_a_report_on_what_was_judged_against_published_values(
-    judged: Path, tmp_path: Path, run: Run, no_more_figures: Callable[[], None]
-) -> None:
+def test_a_report_on_what_was_judged_against_published_values(judged: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "report"
     words: tuple[object, ...] = ("report", "--store", judged, "--out", out, "--quiet")
     # all that judged are shown unless some are named, with a page for each pair
     printed = run(*words, "--against", "paper")
     accuracy = (out / "tables" / "accuracy.csv").read_text(encoding="utf-8")
-    assert "comprehensiveness,duration," in accuracy
-    assert "comprehensiveness,coin," in accuracy
+    assert not lacks(accuracy, "comprehensiveness,duration,", "comprehensiveness,coin,")
     words = (*words, "--set", "max_shown=0")
-    no_more_figures()
     # both have only the release's facts in common
-    assert "The release, against SLVMEval" in printed.out
-    assert "57,883.5" in printed.out
+    assert not lacks(printed.out, "The release, against SLVMEval", "57,883.5")
     assert "evaluator gpt-5-video (table 2): it has no answers here: not compared" in printed.err
     assert "table 3: These pairs have no votes yet: not compared" in printed.err
     file = tmp_path / "mine.toml"
@@ -73,8 +69,7 @@ def test_two_evaluators_are_compared(judged: Path, tmp_path: Path, run: Run) -> 
     out = tmp_path / "out"
     words = ("compare", "duration", "coin", "--store", judged)
     printed = run(*words).out
-    assert "duration against coin" in printed
-    assert "No significant difference for" in printed
+    assert not lacks(printed, "duration against coin", "No significant difference for")
     lines = run(*words, "--out", out, "--set", "points=10").out.splitlines()
     assert lines[-1] == str(out / "comparison.html")
     assert "pairs for 10 points" in (out / "comparison.html").read_text(encoding="utf-8")
@@ -137,8 +132,7 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     assert "did you mean coin?" in run("submission", "make", file, "-e", "cion", *more[2:], code=1).err
     assert "is given twice" in run(*make, "-e", "duration", code=2).error
     output = run("submission", "check", file, *store).out
-    assert "A coin: " in output
-    assert "aesthetics" in output
+    assert not lacks(output, "A coin: ", "aesthetics")
     assert "directory" in run("submission", "make", tmp_path, *more, code=2).err
     broken = tmp_path / "broken.json"
     broken.write_text(file.read_text(encoding="utf-8").replace('"orders": "one"', '"orders": "both"'))
@@ -146,8 +140,7 @@ def test_from_answers_to_a_leaderboard(judged_store: Path, tmp_path: Path, run: 
     card.rename(tmp_path / "folder.toml")
     run("leaderboard", tmp_path, *store, "--out", board, code=3)
     page = (board / "index.html").read_text(encoding="utf-8")
-    assert "A coin" in page
-    assert "broken.json" in page
+    assert not lacks(page, "A coin", "broken.json")
     assert str(tmp_path) not in page
     run("leaderboard", file, *store, "--out", board, "--set", "interval=wilson")
     assert "broken.json" not in (board / "index.html").read_text(encoding="utf-8")

@@ -13,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from infra.progress import BuildProgress
+from slvmeval.cli.store.status import _redirection
 from storage_schemas.store import Store
-from tests.slvmeval.cli.running import NO_PROCESS, Run
+from tests.slvmeval.cli.running import NO_PROCESS, Run, lacks
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def test_no_build_a_running_one_and_one_whose_process_is_gone(store: Store, stat
     write_state(store, "ended", os.getpid(), "before")
     write_state(store, "running", NO_PROCESS)
     text = status().out
-    for said in ("died", "the same build command resumes", "1/3, 1 set aside"):
-        assert said in text
+    assert not lacks(text, "died", "the same build command resumes", "1/3, 1 set aside")
     # watching ends with the build
     write_state(store, "ended", NO_PROCESS)
     assert "last build: ended" in status("--watch").out
@@ -96,9 +96,7 @@ def test_the_newest_build_comes_first_and_old_ones_are_forgotten(store: Store, s
     assert running.exists()
 
 
-def test_status_of_a_run_that_is_not_a_build_is_none_of_the_build(
-    store: Store, status: Run, run: Run
-) -> None:
+def test_status_of_another_run_is_not_that_of_the_build(store: Store, status: Run, run: Run) -> None:
     with BuildProgress(store.cache, quiet=True):
         pass
     with pytest.raises(ValueError, match="x"), BuildProgress(store.cache, quiet=True, what="prompts"):
@@ -145,9 +143,7 @@ def test_what_progress_writes_is_read_and_pools_and_aspects_are_tables(store: St
     assert run["stages"]["degrade"] == {"done": 1, "total": 2, "set_aside": 1}
 
 
-def test_watching_shows_the_pools_until_the_build_ends(
-    store: Store, status: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watching_shows_pools_to_the_end(store: Store, status: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_state(store, "running", os.getpid())
     state = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(state | {"pools": POOLS, "summary": SUMMARY}), encoding="utf-8")
@@ -172,3 +168,10 @@ def test_status_leaves_the_variable_of_the_annotation_database_alone(
     run("status", "--store", store.root)
     said = run("status", "--store", store.root, "--database", "sqlite:///other.sqlite", code=2)
     assert "--database: only with --open" in said.err
+
+
+def test_the_browser_gets_a_page_that_leads_to_the_address(tmp_path: Path) -> None:
+    """The address, which is the page's key, is not on the command line of the browser."""
+    page = _redirection(tmp_path, 'http://127.0.0.1:1/?key=a&b="c"')
+    assert "127.0.0.1" not in page.as_uri()
+    assert 'content="0; url=http://127.0.0.1:1/?key=a&amp;b=&quot;c&quot;"' in page.read_text()

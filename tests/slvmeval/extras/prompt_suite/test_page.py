@@ -21,8 +21,8 @@ from slvmeval.web.local_server import LocalServer
 from tasks.extras.prompt_suite.drafts import Version
 from tasks.extras.prompt_suite.project import Draft, Project
 from tasks.extras.prompt_suite.videos import SourceVideo
+from tests.slvmeval.cli.running import Run, has, lacks
 from tests.slvmeval.web.annotation.pieces import client
-from tests.slvmeval.web.reading import has, lacks
 from tests.tasks.scoring.judges.short_films import short_film
 
 ODD = '</textarea><script>alert(1)</script> & "quotes" {{ 7777777 * 7 }}'
@@ -202,6 +202,5 @@ def test_every_answer_forbids_what_the_page_does_not_need(page: Page) -> None:
         assert "server" not in headers
 
 
-def test_a_folder_without_drafts_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["suite", "prompts", "review", str(tmp_path)]) == 1
-    assert "has no drafts" in capsys.readouterr().err
+def test_a_folder_without_drafts_is_reported(tmp_path: Path, run: Run) -> None:
+    assert "has no drafts" in run("suite", "prompts", "review", tmp_path, code=1).err

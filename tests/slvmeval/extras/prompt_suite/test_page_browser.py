@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +15,30 @@ import pytest
 from tasks.extras.prompt_suite.drafts import Version
 from tasks.extras.prompt_suite.project import Draft, Project
 from tasks.extras.prompt_suite.videos import SourceVideo
-from tests.slvmeval.extras.prompt_suite.reviewing import reviewing
 from tests.tasks.scoring.judges.short_films import short_film
 
 pytestmark = pytest.mark.browser
+
+
+@contextmanager
+def reviewing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yield the process and the address at which it serves the prompts of a folder."""
+    words = ["suite", "prompts", "review", str(folder), "--port", "0"]
+    command = [sys.executable, "-m", "slvmeval", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().split()
+            assert line[0] == "open", line
+            yield process, line[1]
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
 
 
 def without_scripts(chromium: Any, address: str) -> None:
@@ -30,9 +54,7 @@ def without_scripts(chromium: Any, address: str) -> None:
     context.close()
 
 
-def test_a_text_is_corrected_and_a_killed_server_takes_none_away(
-    chromium: Any, tmp_path: Path, ffmpeg: str
-) -> None:
+def test_a_text_is_corrected_and_outlives_a_killed_server(chromium: Any, tmp_path: Path, ffmpeg: str) -> None:
     project = Project(tmp_path / "prompts")
     film = short_film(ffmpeg, tmp_path / "a.mp4", 2.0)
     for name in ("p1", "p2", "p3", "p4"):

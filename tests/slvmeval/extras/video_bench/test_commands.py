@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from storage_schemas.store import Store
-from tasks.extras.video_bench.dimensions import BY_NAME, QUALITY
-from tasks.extras.video_bench.judge import aspect_dimensions
 from tasks.scoring.suites.score_store import ScoresStore
 from tests.slvmeval.cli.running import Run
 from tests.tasks.extras.video_bench.talking import MODELS, Talk, step
@@ -90,30 +88,6 @@ def test_from_a_folder_to_a_leaderboard(tmp_path: Path, ffmpeg: str, run: Run) -
     for row in scores:
         steps = [part["step"] for part in json.loads(row.details)["conversation"]]
         assert len(steps) == (1 if row.dimension.endswith("quality") else 5)
-
-
-def test_as_a_judge_of_a_release_each_aspect_is_asked_as_it_should(
-    judged_store: Path, tmp_path: Path, run: Run
-) -> None:
-    profile = tmp_path / "site.toml"
-    words = ["evaluate", "-e", "video-bench", "--store", judged_store, "--format", "json", "--quiet"]
-    words += ["--profile", profile]
-    direct = (*words, "--direct", "--workers", "1")
-    with FaultyServer(Talk(), MODELS) as server:
-        profile.write_text(f'[model_servers]\nopenai = "{server.url}"\n')
-        planned = {row["aspect"]: row for row in run(*words, "--dry-run").json["rows"]}
-        assert not server.seen
-        output = run(*direct).json["evaluators"]["video-bench"]
-        requests = len(server.seen)
-        run(*direct)
-        assert len(server.seen) == requests
-    quality = {aspect for aspect in planned if BY_NAME[aspect_dimensions()[aspect]].group == QUALITY}
-    assert quality
-    assert quality < set(planned)
-    for aspect, row in planned.items():
-        # two pairs of each aspect; quality in both orders, a chain once
-        assert row["requests"] == (4 if aspect in quality else 2)
-        assert output["aspects"][aspect]["answered"] == row["requests"]
 
 
 def test_a_dry_run_says_what_cannot_be_scored(tmp_path: Path, ffmpeg: str, run: Run) -> None:

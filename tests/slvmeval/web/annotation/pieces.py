@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,11 @@ def reason(reply: httpx.Response, status: int) -> str:
     assert set(values) == {"reason", "message", "next_page"}
     assert values["message"]
     return str(values["reason"])
+
+
+def words(page: httpx.Response) -> str:
+    """Return roughly the text that a reader sees."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
 
 
 @dataclass

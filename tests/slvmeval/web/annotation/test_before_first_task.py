@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -12,14 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from slvmeval.cli.main import main
 from slvmeval.web.annotation import pages
 from slvmeval.web.annotation.pages.texts import check_texts, texts
 from storage_schemas.errors import UserInputError
+from tests.slvmeval.cli.running import Run, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.organising import Organiser
 from tests.slvmeval.web.annotation.pieces import NAME, Browser, hidden, pair, reason
-from tests.slvmeval.web.reading import lacks
 
 PAIRS = [pair(number) for number in range(5)]
 GOLD = (PAIRS[3].pair_id,)
@@ -75,9 +73,8 @@ def test_the_question_then_training_then_the_first_task(study: Study, language: 
     assert shown(choose(browser, page, right=False, language=language)) == shown(second) != shown(page)
     page = choose(browser, second, right=True, language=language)
     assert page.url.path.endswith("/task")
-    assert not lacks(
-        page.text, texts(language).words["training"]["brief"], f"0 {'done' * (language == 'en')}"
-    )
+    brief = texts(language).words["training"]["brief"]
+    assert not lacks(page.text, brief, f"0 {'done' * (language == 'en')}")
     view = browser.task()
     assert view["training"]
     page = practise(study, browser)
@@ -99,13 +96,8 @@ def test_the_question_then_training_then_the_first_task(study: Study, language: 
 
 
 def test_who_fails_is_told_kindly_and_returned_to_the_platform(study: Study) -> None:
-    study.begin(
-        PAIRS,
-        {"platforms": ("prolific-unsigned",)},
-        screen_out_code="OUT-1",
-        completion_code="DONE-1",
-        **FIRST,
-    )
+    codes = {"screen_out_code": "OUT-1", "completion_code": "DONE-1"}
+    study.begin(PAIRS, {"platforms": ("prolific-unsigned",)}, **codes, **FIRST)
     worker = study.stranger()
     page = worker.open("enter", params={"PROLIFIC_PID": "p", "STUDY_ID": "s", "SESSION_ID": "t"})
     page = worker.submit("consent", csrf=hidden(page.text), agree="yes", language="en")
@@ -152,15 +144,12 @@ def test_a_language_with_too_few_instructions_cannot_ask(study: Study, tmp_path:
     kept = text[: text.index("[aspects.")] + text[text.index("[aspects.color]") :].partition("\n\n")[0]
     (folder / "de.toml").write_text(kept, encoding="utf-8")
     check_texts(["de"], ["color"], folder)
-    with pytest.raises(
-        UserInputError, match="comprehension needs 4 aspects with instructions, but in de only 1 have"
-    ):
+    few = "comprehension needs 4 aspects with instructions, but in de only 1 have"
+    with pytest.raises(UserInputError, match=few):
         check_texts(["de"], ["color"], folder, 4)
 
 
-def test_a_latecomer_is_told_paid_once_and_listed(
-    study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_latecomer_is_told_paid_once_and_listed(study: Study, tmp_path: Path, run: Run) -> None:
     study.begin(PAIRS[:1], workers_per_pair=1, pay_per_hour=36, currency="EUR", lease_minutes=10)
     slow, quick, late = study.worker(), study.browser(), study.browser()
     slow.fetch()
@@ -189,21 +178,14 @@ def test_a_latecomer_is_told_paid_once_and_listed(
             "0.60 EUR for 60 seconds",
             "You have earned 0.60 EUR",
         )
-    out = tmp_path / "payments" / "codes.csv"
-    at = ["--store", str(study.root)]
-    assert main(["annotate", "payments", NAME, "--out", str(out.parent), *at]) == 0
-    rows = {row["worker"]: row for row in csv.DictReader(out.read_text().splitlines())}
-    paid = {row["pay"]: (row["answers"], row["also_for"]) for row in rows.values()}
+    at = ("--store", study.root)
+    rows = csv.DictReader(run("annotate", "payments", NAME, *at).out.splitlines())
+    paid = {row["pay"]: (row["answers"], row["also_for"]) for row in rows}
     assert paid == {"0.85": ("1", ""), "1.25": ("0", "late_task latecomer"), "0.60": ("0", "latecomer")}
-    capsys.readouterr()
-    assert main(["annotate", "status", NAME, *at]) == 0
-    assert not lacks(
-        capsys.readouterr().out,
-        "besides: 2 came too late for a task, 1 answered a task too late",
-        "cost: 2.70 EUR so far (1.85 EUR besides votes)",
-    )
-    assert main(["annotate", "status", NAME, "--format", "json", *at]) == 0
-    (values,) = json.loads(capsys.readouterr().out)
+    besides = "besides: 2 came too late for a task, 1 answered a task too late"
+    said = run("annotate", "status", NAME, *at).out
+    assert not lacks(said, besides, "cost: 2.70 EUR so far (1.85 EUR besides votes)")
+    (values,) = run("annotate", "status", NAME, "--format", "json", *at).json
     assert (values["workers"]["latecomers"], values["cost"]["extras"]) == (2, pytest.approx(1.85))
     with Organiser(study) as organiser:
         organiser.log_in()
@@ -223,15 +205,14 @@ def test_the_organiser_sees_who_understood_and_who_trained(study: Study) -> None
         page = organiser.page().text
         assert "1 answered the question correctly, 1 failed it twice, 1 trained" in page
         assert "training 0.85 EUR" in organiser.page(f"/workers/{study.id_of(good.token)}").text
-        assert (
-            "not answered correctly in two tries" in organiser.page(f"/workers/{study.id_of(bad.token)}").text
-        )
+        failed = organiser.page(f"/workers/{study.id_of(bad.token)}").text
+        assert "not answered correctly in two tries" in failed
         # a worker without a vote is in no table of quality
         assert "No votes yet" in organiser.page(f"/workers/{study.id_of(good.token)}").text
 
 
 def test_a_platform_s_export_pays_who_answered_nothing_but_not_whom_it_pays_itself(
-    study: Study, tmp_path: Path
+    study: Study, tmp_path: Path, run: Run
 ) -> None:
     study.publish(PAIRS, **FIRST)
     with study.desk() as desk:
@@ -250,7 +231,7 @@ def test_a_platform_s_export_pays_who_answered_nothing_but_not_whom_it_pays_itse
         # the platform has paid the reward, which is more than is owed
         "s-p4,p4,APPROVED\n"
     )
-    words = ("--export", str(export), "--reward", "1", "--out", str(tmp_path), "--store", str(study.root))
-    assert main(["annotate", "payments", NAME, *words]) == 0
+    words = ("--export", export, "--reward", "1", "--out", tmp_path, "--store", study.root)
+    run("annotate", "payments", NAME, *words)
     assert (tmp_path / "bonuses.csv").read_text() == "p1,0.60\n"
     assert (tmp_path / "approvals.csv").read_text() == ""

@@ -1,4 +1,4 @@
-"""Forbidden requests: each is answered with a reason, as JSON for scripts and as a page for people."""
+"""Forbidden requests are answered with a reason, as JSON or as a page; headers that every response has."""
 
 from __future__ import annotations
 
@@ -6,49 +6,24 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy.exc import OperationalError
 
 from slvmeval.web.annotation import app
+from slvmeval.web.annotation.security import HEADERS
 from storage_schemas.votes import Standing
 from tasks.annotation.desk.answers import Answers
 from tasks.annotation.desk.campaigns import Campaigns
 from tasks.annotation.desk.database import Database
 from tasks.annotation.desk.queue import Queue
 from tasks.annotation.installation import sqlite_file
-from tasks.annotation.pair_task import MAX_COMMENT_LENGTH, PromptClip
+from tasks.annotation.pair_task import MAX_COMMENT_LENGTH
+from tests.slvmeval.cli.running import lacks
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, pair, reason
-from tests.slvmeval.web.reading import has
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, hidden, pair, reason
 
 PLAY = {"place": "left", "intervals": [[0, 1]], "speed": 1}
-
-
-def test_cheat_who_answers_without_watching_is_refused(study: Study) -> None:
-    study.begin(1, look_share=0.1)
-    browser = study.worker()
-    assert reason(browser.send("rate", rating="A"), 409) == "no_preference"
-    assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
-    # claims to have played everything at once, without having fetched a byte
-    browser.look()
-    assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
-    # has fetched everything and claims to have played it, but no time has passed
-    browser.fetch()
-    browser.look()
-    assert reason(browser.send("prefer", place="left"), 409) == "not_looked"
-    # waits until the preference is allowed, and confirms what was not played
-    study.clock.on(4)
-    browser.look(4)
-    view = browser.send_accepted("prefer", place="left")
-    assert reason(browser.send("confirm", number=0), 409) == "not_seen"
-    assert reason(browser.send("confirm", number=99), 422) == "bad_value"
-    # playback that is too fast does not count
-    study.clock.on(SECONDS)
-    low = "right" if view["intended"] == "left" else "left"
-    browser.send_accepted("play", place=low, intervals=[[0, SECONDS]], speed=16)
-    assert reason(browser.send("confirm", number=0), 409) == "not_seen"
-    assert reason(browser.send("rate", rating="A"), 409) == "not_seen"
-    assert study.votes(browser.token) == []
 
 
 #: Bodies that no page of ours sends, by the request.
@@ -235,32 +210,98 @@ def test_excluded_or_erased_worker_is_told_and_gets_nothing_more(shared: Study) 
     assert reply.json()["next_page"] == f"/c/{NAME}/enter", "they are asked to come in again"
 
 
-EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'{{7777777*7}}"
-
-
-def test_texts_of_data_sets_and_workers_are_shown_as_text(study: Study) -> None:
-    clips = [PromptClip(start_s=0, end_s=SECONDS, caption=EVIL, translation=EVIL)]
-    seen = [one.model_copy(update={"note": EVIL}) for one in pair(0).must_see]
-    told = {"contact": EVIL, "organisation": EVIL, "consent": {"en": EVIL}, "completion_code": EVIL}
-    study.begin([pair(0, prompt_clips=clips, must_see=seen)], **told)
-    browser = study.browser()
-    pages = [browser.follow().text, browser.enter().text]
-    browser.answer(study.clock.on, comment=EVIL)
-    assert browser.data["view"]["prompt"][0]["caption"] == EVIL
-    pages.append(browser.open("done").text)
-    for page in pages:
-        assert not has(page, "<script>alert", "<img src=x", "54444439")
-        assert page.count("<script") == page.count("</script>")
-    assert [vote.comment for vote in study.votes(browser.token)] == [EVIL]
-    # JSON responses are never treated as pages
-    reply = browser.get("enter", params={"token": EVIL})
-    assert reply.headers["content-type"] == "application/json"
-    assert reply.json()
-
-
 def test_form_is_not_shown_again(shared: Study) -> None:
     browser = shared.browser()
     form = {"csrf": hidden(browser.follow().text), "agree": "yes", "language": "<script>alert(1)"}
     reply = browser.http.post(f"/c/{NAME}/consent", data=form, headers=PAGE)
     assert reply.status_code == 422
     assert "alert(1)" not in reply.text
+
+
+# -- headers ---------------------------------------------------------------------------------------------
+
+
+def answers(study: Study) -> dict[str, httpx.Response]:
+    """Return a response of each kind."""
+    browser = study.browser()
+    http = browser.http
+    responses = {
+        "enter": study.stranger().open("enter"),
+        "redirect": browser.get("enter", params={"token": browser.token}),
+        "consent": browser.open("consent"),
+    }
+    browser.enter()
+    browser.task()
+    urls = browser.data["urls"]
+    forged = {"Origin": "https://x.example"}
+    return responses | {
+        "task": browser.open("task"),
+        "refused page": browser.open("done"),
+        "refused JSON": browser.get("done"),
+        "forged": http.post(urls["prefer"], json={"place": "left"}, headers=forged),
+        "media": browser.video("left"),
+        "range": browser.video("left", Range="bytes=0-9"),
+        "no range": browser.video("left", Range="bytes=9999999-"),
+        "play": browser.send("play", place="left", intervals=[[0, 1]], speed=1),
+        "unfit": browser.send("play"),
+        "method": http.delete(urls["play"]),
+        "asset": http.get("/assets/base.css"),
+        "health": http.get("/health"),
+        "nothing": http.get("/nothing", headers=PAGE),
+        "organiser": http.get("/organiser/login", headers=PAGE),
+        "host": http.get("/nothing", headers={"Host": "x.example"}),
+    }
+
+
+KEPT = {"asset": "no-cache", **dict.fromkeys(("media", "range", "no range"), "private, no-cache")}
+
+
+def test_headers_are_on_every_response(shared: Study) -> None:
+    for name, reply in answers(shared).items():
+        assert set(reply.headers) >= {header.lower() for header in HEADERS}, name
+        policy = reply.headers["content-security-policy"]
+        assert "unsafe" not in policy, name
+        assert not lacks(policy, "frame-ancestors 'none'", "default-src 'none'"), name
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        allowed = ("no-referrer", "same-origin") if name == "organiser" else ("no-referrer",)
+        assert reply.headers["referrer-policy"] in allowed, name
+        assert "server" not in reply.headers, name
+        assert name == "organiser" or reply.headers["cache-control"] == KEPT.get(name, "no-store"), name
+
+
+def test_cookies_are_the_sessions_only_and_kept_from_scripts(shared: Study) -> None:
+    browser = shared.browser()
+    reply = browser.get("enter", params={"token": browser.token})
+    (cookie,) = reply.headers.get_list("set-cookie")
+    pieces = (part.strip().partition("=") for part in cookie.split(";"))
+    parts = {name.lower(): value for name, _, value in pieces}
+    assert (parts["path"], parts["samesite"]) == (f"/c/{NAME}", "lax")
+    assert "httponly" in parts
+    # gone when the browser is closed; for plain http on this machine it cannot be limited to https
+    assert not {"expires", "max-age", "domain", "secure"} & set(parts)
+    assert browser.token not in cookie
+
+
+@pytest.mark.parametrize("name", ["base.css", "task.js"])
+def test_assets_are_packed_and_asked_for_again_cheaply(shared: Study, name: str) -> None:
+    http = shared.stranger().http
+    packed = http.get(f"/assets/{name}")
+    plain = http.get(f"/assets/{name}", headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.content == plain.content
+    assert packed.headers["etag"] == plain.headers["etag"]
+    again = http.get(f"/assets/{name}", headers={"If-None-Match": packed.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for other in ("..%2Frender.py", "%2e%2e/render.py", "nothing.js", ""):
+        assert http.get(f"/assets/{other}").status_code == 404, other
+
+
+def test_prompts_that_are_long_travel_packed(study: Study) -> None:
+    caption = "A red ball rolls over the green lawn while a man in a blue coat looks on. " * 200
+    clips = tuple(clip.model_copy(update={"caption": caption}) for clip in pair(0).prompt_clips)
+    study.begin([pair(0, prompt_clips=clips)])
+    reply = study.worker().open("task")
+    assert reply.headers["content-encoding"] == "gzip"
+    assert len(reply.text) > 40_000
+    assert reply.num_bytes_downloaded < 12_000

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from slvmeval.cli.main import main
 from slvmeval.web.annotation.serve import Serving, organiser_secret, prepare
 from storage_schemas.errors import PrerequisiteError, StoreError, UserInputError
 from storage_schemas.store import Store
@@ -20,9 +19,9 @@ from tasks.annotation.campaign import Campaign
 from tasks.annotation.desk.desk import Desk
 from tasks.annotation.installation import installation_key, media_folder
 from tests.once import Once
+from tests.slvmeval.cli.running import Run, lacks
 from tests.slvmeval.web.annotation.conftest import Study
 from tests.slvmeval.web.annotation.pieces import NAME, Browser, pair, put_up, serving_of
-from tests.slvmeval.web.reading import lacks
 from tests.tasks.publish.judging import build_wide
 
 ROOT = Path(__file__).parents[4]
@@ -45,12 +44,9 @@ def refused(settings: Serving, name: str | None = None, **more: object) -> str:
     return str(problem.value)
 
 
-def test_where_nothing_is_published_it_says_how_to_publish(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_nothing_is_published_it_says_how_to_publish(tmp_path: Path, run: Run) -> None:
     store = Store.create(tmp_path / "store").root
-    assert main(["annotate", "serve", "demo", "--store", str(store)]) == 1
-    errors = capsys.readouterr().err
+    errors = run("annotate", "serve", "demo", "--store", store, code=1).err
     assert "neither a campaign nor a release 'demo' is published" in errors
     assert f"slvmeval annotate publish demo --store {store}" in errors
     assert not (store / "annotation").exists(), "searching for it created nothing"
@@ -76,10 +72,9 @@ def test_a_name_is_a_campaign_or_a_release(study: Study, tmp_path: Path) -> None
     ("values", "message"),
     [
         ({"host": "0.0.0.0"}, "--public-url"),
-        *(
-            ({"public_url": url}, "write https://HOST")
-            for url in ("a.example", "https://a.example/b", "ftp://a")
-        ),
+        ({"public_url": "a.example"}, "write https://HOST"),
+        ({"public_url": "https://a.example/b"}, "write https://HOST"),
+        ({"public_url": "ftp://a"}, "write https://HOST"),
         ({"platforms": ("prolifik",)}, "choose prolific, prolific-unsigned, mturk"),
         ({"platforms": ("prolific", "prolific-unsigned")}, "choose one; the second needs no signature"),
     ],
@@ -120,12 +115,8 @@ def test_what_is_reported_before_it_serves(published: Serving) -> None:
     everywhere = {"host": "0.0.0.0", "public_url": "http://10.1.2.3:80"}
     with prepare(published.at(port=0, platforms=("prolific",), **everywhere), NAME, private=True) as ready:
         output, warned = "\n".join(ready.lines), "\n".join(ready.warnings)
-    assert not lacks(
-        output,
-        "everyone who can reach this machine",
-        f"http://10.1.2.3:80/c/{NAME}/enter?token=TOKEN",
-        "PROLIFIC_PID={{%PROLIFIC_PID%}}",
-    )
+    link = f"http://10.1.2.3:80/c/{NAME}/enter?token=TOKEN"
+    assert not lacks(output, "everyone who can reach this machine", link, "PROLIFIC_PID={{%PROLIFIC_PID%}}")
     assert not lacks(warned, "plain http", "may not be redistributed")
 
 

@@ -1,17 +1,18 @@
-"""A worker's complete path, over real HTTP."""
+"""A worker's complete path, over real HTTP, and the code for who stops early."""
 
 from __future__ import annotations
 
 import pytest
 
+from storage_schemas.votes import Standing
+from tests.slvmeval.cli.running import lacks
 from tests.slvmeval.web.annotation.conftest import Study
-from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, Browser, hidden, island, reason
-from tests.slvmeval.web.reading import lacks
+from tests.slvmeval.web.annotation.pieces import NAME, PAGE, SECONDS, hidden, island, pair, reason, words
 
 
 def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
     # both videos play together: fifteen seconds first, ten that are changed, and a minute for the answer
-    study.begin(completion_code="C0DE", pay_per_hour=3600, currency="JPY")
+    study.begin([pair(0), pair(1, control=True)], completion_code="C0DE", pay_per_hour=3600, currency="JPY")
     pay = "85 JPY"
     browser = study.browser()
     page = browser.follow()
@@ -34,6 +35,8 @@ def test_worker_goes_from_the_link_to_the_code(study: Study) -> None:
     assert "C0DE" in done.text
     stored = study.votes(browser.token)
     assert {vote.rating for vote in stored} == {"A", "C"}
+    controls = {one.pair_id: one.control for one in study.pairs}
+    assert {vote.pair_id: vote.control for vote in stored} == controls
     for vote in stored:
         assert (vote.comment, vote.language) == (f"I say {vote.rating}", "en")
         # both videos before the first answer, and again after it
@@ -70,22 +73,6 @@ def test_step_opens_the_next_and_not_before(shared: Study) -> None:
         view = browser.send_accepted("confirm", number=stretch["number"])
     assert view["can_rate"]
     assert browser.send_accepted("rate", rating="B")["next"]
-
-
-def test_worker_who_closes_the_page_comes_back_to_the_same_task(study: Study) -> None:
-    study.begin(3, lease_minutes=60)
-    browser = study.worker()
-    first = browser.data["view"]["id"]
-    browser.fetch()
-    study.clock.on(20)
-    browser.send_accepted("play", place="left", intervals=[[0, 10]], speed=1)
-    study.clock.on(24 * 3600)
-    # the browser was closed and its cookie is gone; the link is the same
-    with Browser(study.address, browser.token) as again:
-        again.enter()
-        view = again.task()
-    assert view["id"] == first
-    assert view["seen"]["left"] == [[0, 10]]
 
 
 def test_tabs_have_one_task_and_the_same_answer_twice_is_one_vote(shared: Study) -> None:
@@ -153,14 +140,75 @@ def test_workers_of_platforms_come_by_parameters_where_that_is_allowed(study: St
         assert reason(study.stranger().get("enter", params=request), 403) == "preview"
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_platform_parameters_are_not_taken_unasked(shared: Study, platform: str) -> None:
-    reply = shared.stranger().get("enter", params=PLATFORMS[platform])
-    assert reason(reply, 403) == "no_platform"
-
-
 def test_session_needs_no_link_and_a_stranger_is_asked_for_one(shared: Study) -> None:
     assert shared.worker().open("enter").url.path.endswith("/task")
     page = shared.stranger().open("enter")
     assert page.status_code == 200
     assert 'name="token"' in page.text
+
+
+# -- who stops early -------------------------------------------------------------------------------------
+
+STOP = f'href="/c/{NAME}/done"'
+
+
+def test_the_page_of_each_task_leads_to_the_code_once_something_is_done(study: Study) -> None:
+    study.begin(3, pay_per_task=1.08, currency="EUR")
+    worker = study.worker()
+    assert STOP not in worker.open("task").text
+    for done in (1, 2):
+        worker.answer(study.clock.on)
+        page = worker.open("task")
+        assert STOP in page.text
+        assert f"{done} done · {1.08 * done:.2f} EUR Stop and get my code" in words(page)
+    last = worker.open("done")
+    assert "Tasks that you answered: 2. You have earned 2.16 EUR." in words(last)
+    assert "Return to the platform" not in last.text
+    # and nothing ends by it
+    assert worker.task()["state"] == "opened"
+
+
+def test_every_page_leads_to_the_code_once_something_is_done(study: Study) -> None:
+    study.begin(2)
+    worker, other = study.worker(), study.worker()
+    worker.answer(study.clock.on)
+    pages = {"task": 200, "consent": 200, "media/x": 403}
+    for path, status in pages.items():
+        page = worker.open(path)
+        assert page.status_code == status
+        assert page.text.count(STOP) == 1, path
+        assert "1 done Stop and get my code" in words(page), path
+        assert STOP not in other.open(path).text
+    assert STOP not in worker.open("done").text
+
+
+def test_an_excluded_worker_gets_the_code_for_what_was_done(study: Study) -> None:
+    study.begin(3)
+    worker, other = study.worker(), study.worker()
+    worker.answer(study.clock.on)
+    with study.desk() as desk:
+        for one in desk.organiser.workers(NAME):
+            desk.organiser.decide(NAME, one.worker, Standing.EXCLUDED, "a robot", "me")
+    page = worker.open("task")
+    assert page.status_code == 403
+    # in the header, and as the only button
+    assert words(page).count("Stop and get my code") == page.text.count(STOP) == 2
+    assert "1 done Stop" in words(page)
+    done = worker.open("done")
+    assert done.status_code == 200
+    assert "Tasks that you answered: 1." in words(done)
+    assert "EUR" not in words(done), "nothing is paid in this campaign"
+    # who has done nothing has no code
+    assert STOP not in other.open("task").text
+    assert reason(other.get("done"), 409) == "nothing_done"
+
+
+def test_prolific_takes_the_code_from_a_link(study: Study) -> None:
+    study.begin(2, {"platforms": ("prolific-unsigned",)}, completion_code="C0DE")
+    worker = study.stranger()
+    come = {"PROLIFIC_PID": "somebody", "STUDY_ID": "s", "SESSION_ID": "t"}
+    page = worker.open("enter", params=come)
+    worker.submit("consent", csrf=hidden(page.text), agree="yes", language="en")
+    worker.answer(study.clock.on)
+    done = worker.open("done").text
+    assert 'href="https://app.prolific.com/submissions/complete?cc=C0DE"' in done

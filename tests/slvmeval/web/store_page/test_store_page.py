@@ -11,13 +11,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from infra.progress import BuildProgress
-from slvmeval.cli.main import main
 from slvmeval.web.annotation.serve import Serving
 from slvmeval.web.store_page.app import StorePage, create_app
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.store import Store
 from storage_schemas.written_pages import remember_page, written_pages
-from tests.slvmeval.web.reading import lacks
+from tests.slvmeval.cli.running import Run, lacks
 from tests.tasks.publish.conftest import Small
 from tests.tasks.publish.judging import judged
 
@@ -35,13 +34,13 @@ def page(tmp_path: Path) -> StorePage:
 
 
 def test_it_shows_releases_judges_pages_and_sizes(
-    build_small: Callable[[Path], Small], tmp_path: Path
+    build_small: Callable[[Path], Small], tmp_path: Path, run: Run
 ) -> None:
     small = build_small(tmp_path)
     page = StorePage(small.store)
     JudgementsStore(page.store).add(judged("coin", small.release.pairs(), lambda *_: "high"))
-    written, store = tmp_path / "gallery" / "index.html", str(page.store.root)
-    assert main(["gallery", "--store", store, "--out", str(written.parent), "--quiet"]) == 0
+    written = tmp_path / "gallery" / "index.html"
+    run("gallery", "--store", page.store.root, "--out", written.parent, "--quiet")
     report = tmp_path / "report.html"
     report.write_text("<h1>Report</h1>")
     remember_page(page.store, "report", report, "small, version 1")
@@ -119,13 +118,9 @@ def test_a_part_that_is_damaged_is_reported_and_the_rest_is_shown(page: StorePag
     assert not lacks(answer.text, "Cannot be read:", "Disk")
 
 
-def test_a_database_that_cannot_be_used_is_refused_at_once_and_later_said(
-    page: StorePage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["status", "--open", "--set", "browser=false", "--port", "0", "--store", str(page.store.root)]
-    words += ["--database", "nonsense"]
-    assert main(words) == 1
-    assert "not a valid database address" in capsys.readouterr().err
+def test_a_database_that_cannot_be_used_is_refused_at_once_and_later_said(page: StorePage, run: Run) -> None:
+    words = ("status", "--open", "--set", "browser=false", "--port", "0", "--store", page.store.root)
+    assert "not a valid database address" in run(*words, "--database", "nonsense", code=1).err
     # or it is gone while the page is open
     gone = StorePage(page.store, "sqlite:////proc/nowhere/desk.sqlite")
     with client(gone) as browser:

@@ -9,22 +9,11 @@ import pytest
 
 from slvmeval.web.annotation.pages.texts import texts
 from tests.slvmeval.web.annotation.pages.conftest import Served
-from tests.slvmeval.web.annotation.pages.films import DAMAGED
-from tests.slvmeval.web.annotation.pages.visitor import Visitor
+from tests.slvmeval.web.annotation.pages.visitor import FOCUSED, Visitor
 
 pytestmark = pytest.mark.browser
 
-FOCUSED = "document.activeElement"
 Snap = Callable[[str], object]
-
-
-def to(visitor: Visitor, expression: str) -> None:
-    """Press Tab until an expression is true of the focused element."""
-    for _ in range(60):
-        if visitor.page.evaluate(f"Boolean(((at) => {expression})({FOCUSED}))"):
-            return
-        visitor.press("Tab")
-    raise AssertionError(f"no Tab leads to {expression}")
 
 
 def open_study(own: Served, **settings: Any) -> None:
@@ -36,7 +25,7 @@ def open_study(own: Served, **settings: Any) -> None:
 def consent(visitor: Visitor, snap: Snap) -> None:
     visitor.enter()
     snap("consent")
-    to(visitor, "at.name === 'agree'")
+    visitor.tab_to("at.name === 'agree'")
     visitor.press("Space", "Tab", "Enter")
     visitor.page.wait_for_url("**/question")
 
@@ -44,7 +33,7 @@ def consent(visitor: Visitor, snap: Snap) -> None:
 def choose(visitor: Visitor, language: str, right: bool) -> None:
     """Choose an answer to the question with the arrow keys, and send it."""
     instruction = texts(language, "aesthetics").aspect["instruction"]
-    to(visitor, "at.name === 'place'")
+    visitor.tab_to("at.name === 'place'")
     visitor.press("Space")
     chosen = f"{FOCUSED}.closest('label').textContent.trim()"
     while (visitor.page.evaluate(chosen) == instruction) != right:
@@ -60,19 +49,14 @@ def practise(visitor: Visitor, snap: Snap, place: str) -> None:
     visitor.press("Space")
     visitor.wait("!document.querySelector('[data-prefer]').disabled")
     visitor.press("Space")
-    to(visitor, f"at.dataset.prefer === '{place}'")
+    visitor.tab_to(f"at.dataset.prefer === '{place}'")
     visitor.press("Enter", "Enter")
     visitor.wait(f"{FOCUSED}.id === 'see-title'")
     snap("revealed")
-    for number in range(len(DAMAGED)):
-        visitor.press("n")
-        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].seen')")
-        visitor.press("c")
-        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].confirmed')")
-    visitor.wait("!document.getElementById('rating').disabled")
-    to(visitor, "at.name === 'rating'")
+    visitor.see_all()
+    visitor.tab_to("at.name === 'rating'")
     visitor.press("Space", "ArrowDown")
-    to(visitor, "at.id === 'send'")
+    visitor.tab_to("at.id === 'send'")
     visitor.press("Enter")
     visitor.wait("document.getElementById('go-on')")
     visitor.both("document.getElementById(id).readyState >= 1")
@@ -114,13 +98,13 @@ def walk(visitor: Visitor, own: Served, language: str, snap: Snap) -> None:
     visitor.wait("document.getElementById('left').currentTime > 0.2")
     visitor.page.reload()
     visitor.wait("document.getElementById('go-on')")
-    to(visitor, "at.id === 'go-on'")
+    visitor.tab_to("at.id === 'go-on'")
     visitor.press("Enter")
     visitor.wait("!document.querySelector('.practice') && !document.getElementById('go-on')")
     visitor.settled()
     snap("first")
     assert own.votes(visitor.token) == []
-    to(visitor, "at.href?.endsWith('/done')")
+    visitor.tab_to("at.href?.endsWith('/done')")
     visitor.press("Enter")
     visitor.page.wait_for_url("**/done")
     snap("done")
@@ -148,7 +132,7 @@ def test_who_fails_both_tries_sees_the_sum_and_the_code(visit: Callable[..., Vis
     assert "You have earned 0.25 EUR" in visitor.text("main")
     in_view(visitor, "h1", ".code", "#copy")
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    to(visitor, "at.id === 'copy'")
+    visitor.tab_to("at.id === 'copy'")
     visitor.press("Enter")
     visitor.wait("document.getElementById('copy').textContent === 'Copied'")
     assert visitor.page.evaluate("navigator.clipboard.readText()") == "OUT-1"

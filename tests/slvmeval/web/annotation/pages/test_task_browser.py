@@ -13,13 +13,12 @@ from tasks.annotation.desk.tables import ASSIGNMENTS
 from tasks.annotation.pair_task import Stretch
 from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.films import DAMAGED, EVIL
-from tests.slvmeval.web.annotation.pages.visitor import Visitor
+from tests.slvmeval.web.annotation.pages.visitor import FOCUSED, Visitor
 from tests.slvmeval.web.annotation.pieces import NAME
 
 pytestmark = pytest.mark.browser
 
 Visit = Callable[..., Visitor]
-FOCUSED = "document.activeElement"
 
 
 def side_of(visitor: Visitor, place: str) -> str:
@@ -33,8 +32,7 @@ def test_with_the_keyboard_alone(visit: Visit, own: Served) -> None:
     own.open(completion_code="C0DE-7")
     visitor = visit(own)
     visitor.enter()
-    while not visitor.page.evaluate(f"{FOCUSED}.name === 'agree'"):
-        visitor.press("Tab")
+    visitor.tab_to("at.name === 'agree'")
     visitor.press("Space", "Tab", "Enter")
     visitor.settled()
     visitor.press("]", "]", "]", "]", "]")
@@ -42,22 +40,14 @@ def test_with_the_keyboard_alone(visit: Visit, own: Served) -> None:
     visitor.press("Space")
     visitor.wait("!document.querySelector('[data-prefer]').disabled")
     visitor.press("Space")
-    while not visitor.page.evaluate(f"{FOCUSED}.dataset.prefer === 'left'"):
-        visitor.press("Tab")
+    visitor.tab_to("at.dataset.prefer === 'left'")
     visitor.press("Enter")
     assert visitor.page.evaluate(f"{FOCUSED}.id") == "sure-yes"
     visitor.press("Enter")
     visitor.wait(f"{FOCUSED}.id === 'see-title'")
     preferred = side_of(visitor, "left")
-    for number in range(len(DAMAGED)):
-        visitor.press("n")
-        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].seen')")
-        assert visitor.page.locator("#send").is_disabled()
-        visitor.press("c")
-        visitor.wait(f"document.querySelector('[data-number=\"{number}\"].confirmed')")
-    visitor.wait("!document.getElementById('rating').disabled")
-    while not visitor.page.evaluate(f"{FOCUSED}.name === 'rating'"):
-        visitor.press("Tab")
+    visitor.see_all()
+    visitor.tab_to("at.name === 'rating'")
     visitor.press("Space", "ArrowDown", "Tab")
     visitor.page.keyboard.type("n p c / ? are letters here")
     visitor.press("Tab", "Enter")
@@ -104,9 +94,7 @@ def test_with_mouse_or_finger(visit: Visit, own: Served, language: str, phone: b
 
 
 @pytest.mark.parametrize(("language", "phone"), [("en", False), ("ja", True)])
-def test_what_is_left_of_the_first_look_is_marked_and_played(
-    visit: Visit, own: Served, language: str, phone: bool
-) -> None:
+def test_the_rest_of_the_first_look_is_played(visit: Visit, own: Served, language: str, phone: bool) -> None:
     own.open(look_share=0.0, languages=(language,))
     visitor = visit(own, language=language, phone=phone)
     words = texts(language, "aesthetics").words

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tasks.annotation.installation import media_folder
+from tests.slvmeval.cli.running import lacks
 from tests.slvmeval.web.annotation.pages.conftest import Served
 from tests.slvmeval.web.annotation.pages.visitor import Visitor
 from tests.slvmeval.web.annotation.pieces import NAME
-from tests.slvmeval.web.reading import lacks
 
 pytestmark = pytest.mark.browser
 
@@ -214,11 +214,3 @@ def test_a_video_that_breaks_off_is_loaded_again_where_it_stood(visit: Visit) ->
     )
     visitor.wait("document.getElementById('left').currentTime === 10")
     assert visitor.page.locator("#left-veil").is_hidden()
-
-
-@pytest.mark.parametrize("language", ["en", "ja"])
-def test_a_link_that_was_changed(visit: Visit, language: str) -> None:
-    visitor = visit(token="changed" + "x" * 36, language=language, expected=("403",))
-    visitor.enter()
-    assert visitor.page.locator("[data-reason=bad_link]").count() == 1
-    assert ("正しくありません" if language == "ja" else "not valid") in visitor.text("h1")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from tests.slvmeval.web.annotation.pages.films import DAMAGED
 from tests.slvmeval.web.annotation.pieces import NAME
 
+FOCUSED = "document.activeElement"
 LANGUAGES = {"en": "en-US", "ja": "ja-JP"}
 
 
@@ -104,6 +106,24 @@ class Visitor:
     def press(self, *keys: str) -> None:
         for key in keys:
             self.page.keyboard.press(key)
+
+    def tab_to(self, expression: str) -> None:
+        """Press Tab until an expression is true of the focused element, `at`."""
+        for _ in range(60):
+            if self.page.evaluate(f"Boolean(((at) => {expression})({FOCUSED}))"):
+                return
+            self.press("Tab")
+        raise AssertionError(f"no Tab leads to {expression}")
+
+    def see_all(self) -> None:
+        """Play and check off all stretches with the keyboard."""
+        for number in range(len(DAMAGED)):
+            self.press("n")
+            self.wait(f"document.querySelector('[data-number=\"{number}\"].seen')")
+            assert self.page.locator("#send").is_disabled()
+            self.press("c")
+            self.wait(f"document.querySelector('[data-number=\"{number}\"].confirmed')")
+        self.wait("!document.getElementById('rating').disabled")
 
     def tap(self, selector: str) -> None:
         """Tap on a phone, click elsewhere."""
