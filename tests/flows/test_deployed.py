@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.prefect_server import RUN_SETTINGS
+from flows.deployed import build_slvmeval
+from infra.prefect_server import RUN_SETTINGS, prefect_server
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.annotation.installation import media_folder
@@ -169,10 +170,20 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -
     assert rows["temporal_flickering"]["reasons"] == "no_answer 1"
 
 
-def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
-    ran = run(server, "build-slvmeval", "--set", "sources=folder:/nowhere/videos")
-    assert ran["state"]["type"] == "FAILED"
-    assert ran["state"]["message"].startswith("/nowhere/videos does not exist: give the folder")
+def test_the_message_of_a_run_says_what_is_wrong_and_that_there_is_nothing_to_do(
+    server: PrefectServer, add_film: AddFilm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", server.api)
+    add_film(tmp_path / "videos", 1)
+    given: dict[str, Any] = {"store": str(tmp_path / "store"), "settle_s": 3600.0, "return_state": True}
+    with prefect_server():
+        wrong: Any = build_slvmeval(sources=["folder:/nowhere/videos"], **given)
+        waiting: Any = build_slvmeval(sources=[f"folder:{tmp_path}/videos"], **given)
+    assert wrong.is_failed()
+    assert str(wrong.message).startswith("/nowhere/videos does not exist: give the folder")
+    says = "Nothing to build yet: 1 file still being written, left to the next run."
+    assert (waiting.name, waiting.message) == ("Completed", says)
+    assert not (tmp_path / "store" / "releases" / "main" / "versions").exists()
 
 
 def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -> None:
@@ -237,18 +248,6 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
     for name in ("evaluate-slvmeval", "annotate-slvmeval"):
         assert [entry["active"] for entry in deployed(server, name)["schedules"]] == [False]
-    given = {
-        "sources": json.dumps([f"folder:{site / 'videos'}"]),
-        "profile": str(site / "site.toml"),
-        "recipe": str(site / "recipe.toml"),
-        "release": "by-hand",
-    }
-    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
-    server.processes.run(
-        PREFECT, "deployment", "run", "build-slvmeval/build-slvmeval", *words, "--watch", timeout=300
-    )
-    ended = server.runs("COMPLETED")[0]
-    assert ended["state"]["message"].startswith("Version 1 of release by-hand is written")
     server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
 
 

@@ -128,49 +128,53 @@ def test_what_no_node_has_is_found_before_a_job_is_sent(
     require_fit(load_profile(ONE_MACHINE, environment={}))
 
 
-def test_a_time_that_the_partition_does_not_allow(
+def test_a_time_that_the_partition_does_not_allow_and_a_script_that_slurm_refuses(
     slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    profile = changed(tmp_path, ('walltime = "00:20:00"', 'walltime = "1-12:00:00"'))
+    profile = changed(
+        tmp_path,
+        ('walltime = "00:20:00"', 'walltime = "1-12:00:00"'),
+        ("[pools.cpu]", '[pools.cpu]\ndirectives = ["--nodelist=nowhere"]'),
+    )
     result = doctor(capsys, profile, store, "--set", "probe_nodes=0", code=1)
     assert (
         "pools.h100.walltime: 1-12:00:00 is more than partition 'h100' allows, 1-00:00:00"
-        in result["pool h100"][1]
+        in (result["pool h100"][1])
     )
     assert result["pool cpu"][0] == "ok"
-
-
-def test_a_script_that_slurm_refuses(
-    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    profile = changed(tmp_path, ("[pools.cpu]", '[pools.cpu]\ndirectives = ["--nodelist=nowhere"]'))
-    verdict, words = doctor(capsys, profile, store, "--set", "probe_nodes=0", code=1)["script cpu"]
+    verdict, words = result["script cpu"]
     assert verdict == "FAIL"
     assert "node" in words
     assert f"look at pools.cpu.directives in profile {profile}" in words
 
 
-def test_a_store_that_nodes_do_not_see(
-    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hidden = wrapper(tmp_path, f'unshare -m sh -c \'mount -t tmpfs none {store.parent}; exec "$0" "$@"\'')
-    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{hidden}"'), only_cpu=True)
-    result = doctor(capsys, profile, store, code=1)
-    verdict, words = result["node of cpu"]
-    assert verdict == "FAIL"
-    assert f"the folder {store.parent} is not the driver's store but another one" in words
-    assert f"file system that all nodes see at the same path (store in profile {profile})" in words
+#: What cuts Python off from the rest of the machine, or another Python, and what is then said of the node.
+UNFIT = {
+    "a store that nodes do not see": (
+        'unshare -m sh -c \'mount -t tmpfs none {store}; exec "$0" "$@"\'',
+        "the folder {store} is not the driver's store but another one",
+        "file system that all nodes see at the same path (store in profile {profile})",
+    ),
+    "a node that cannot call this machine": (
+        "unshare -n",
+        "cannot connect to the driver's machine",
+        "scheduler_interface",
+    ),
+    "a Python that is not there": ("/nowhere/python", "/nowhere/python: No such file or directory"),
+    "a Python without our packages": (os.path.realpath(sys.executable), "slvmeval is not installed here"),
+}
 
 
-def test_a_node_that_cannot_call_this_machine(
-    slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("why", UNFIT)
+def test_what_is_wrong_on_a_node_fails_with_what_to_change(
+    why: str, slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = wrapper(tmp_path, "unshare -n")
-    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{alone}"'), only_cpu=True)
+    before, *said = (words.format(store=store.parent, profile=tmp_path / "site.toml") for words in UNFIT[why])
+    python = wrapper(tmp_path, before) if before.startswith("unshare") else before
+    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{python}"'), only_cpu=True)
     verdict, words = doctor(capsys, profile, store, code=1)["node of cpu"]
     assert verdict == "FAIL"
-    assert "cannot connect to the driver's machine" in words
-    assert "scheduler_interface" in words
+    assert all(part in words for part in (*said, f"in profile {profile}")), words
 
 
 def test_an_interface_that_nodes_lack(
@@ -181,24 +185,6 @@ def test_an_interface_that_nodes_lack(
     assert verdict == "FAIL"
     assert "'ib9'" in words
     assert "pools.cpu.interface" in words
-
-
-@pytest.mark.parametrize(
-    ("python", "words"),
-    [
-        ("/nowhere/python", "/nowhere/python: No such file or directory"),
-        # a Python without our packages
-        (os.path.realpath(sys.executable), "slvmeval is not installed here"),
-    ],
-)
-def test_a_python_that_is_not_ours(
-    python: str, words: str, slurm: Slurm, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    profile = changed(tmp_path, ("[pools.cpu]", f'[pools.cpu]\npython = "{python}"'), only_cpu=True)
-    verdict, output = doctor(capsys, profile, store, code=1)["node of cpu"]
-    assert verdict == "FAIL"
-    assert words in output
-    assert f"in profile {profile}" in output
 
 
 def test_nodes_that_take_no_jobs_are_not_called_good(
