@@ -228,7 +228,8 @@ def test_evaluation_asks_nothing_twice(store: Path, planted: PlantedPackage) -> 
 
 
 def test_failure_harms_no_other_evaluator(store: Path, planted: PlantedPackage) -> None:
-    moods = ("raises", "refused", "prose", "nonsense", "missing")
+    moods = ["raises", "refused", "prose", "nonsense", "missing", "mistyped", "exits"]
+    moods += ["unsettled", "half-a-sign"]
     result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
     assert result.exit_code == 3
     assert total(result, "right") == (18, 0, 0)
@@ -244,6 +245,11 @@ def test_failure_harms_no_other_evaluator(store: Path, planted: PlantedPackage) 
     assert total(result, "refused") == (0, 1, 17)
     assert "weights are missing" in stopped["missing"]
     assert not planted.asked("missing")
+    assert total(result, "mistyped") == total(result, "exits") == (0, 18, 0)
+    assert {row.message for row in rows(store, "mistyped")} == {"it gave raw = None: must be text"}
+    assert "settings() are not JSON-serialisable" in stopped["planted"]
+    # half a sign is not a reason to lose an answer, and must not spoil the store for all
+    assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
     # what lies with the machine is asked again by itself, what would fail again only when it is wanted
     evaluate_inline(asked(store, "planted?mood=prose", "planted?mood=raises"))
     assert (planted.asked("prose"), planted.asked("raises")) == (18, 36)
@@ -343,25 +349,6 @@ def test_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> N
         assert total(renamed, "renamed") == (0, 0, 18)
         assert "another run" in renamed.evaluators[0].stopped
     assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
-
-
-def test_answer_of_a_wrong_type_harms_no_other_evaluator(store: Path, planted: PlantedPackage) -> None:
-    moods = ("mistyped", "exits", "unsettled", "half-a-sign")
-    result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
-    assert total(result, "right") == (18, 0, 0)
-    assert total(result, "mistyped") == total(result, "exits") == (0, 18, 0)
-    assert {row.message for row in rows(store, "mistyped")} == {"it gave raw = None: must be text"}
-    (unsettled,) = [one for one in result.evaluators if one.label == "planted"]
-    assert "settings() are not JSON-serialisable" in unsettled.stopped
-    # half a sign is not a reason to lose an answer, and must not spoil the store for all
-    assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
-
-
-def test_evaluator_has_one_label(store: Path, planted: PlantedPackage) -> None:
-    with pytest.raises(UserInputError, match="lengths and again are one evaluator with the same settings"):
-        evaluate_inline(asked(store, "lengths", "lengths?label=again"))
-    assert not planted.asked("lengths")
-    evaluate_inline(asked(store, "planted?mood=first", "planted?mood=right&label=other"))
 
 
 def test_evaluator_that_is_told_something_else_is_another(
