@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
 from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions, evaluate_options
 from flows.score.parameters import EvaluateParameters
@@ -26,7 +25,6 @@ from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.llm.limits import Limits
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
-from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.probe_tables import probe_tables
 from tasks.report.severity_power_cost import cost_table
@@ -36,24 +34,19 @@ from tasks.scoring.release_pairs import Selection
 from tasks.scoring.wordings import in_wordings, wordings_in
 from tasks.statistics.cells import cells_of
 from tests.flows.prefect_servers import ROOT, PrefectServer, recorded_and_result, start_on_server, wait_for
-from tests.flows.small_builds import AddFilm, only
+from tests.flows.small_builds import only
 from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
+from tests.small_films import FilmsOfModule
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree")
 FILMS = 3
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> Path:
+def built(films_of_module: FilmsOfModule) -> Path:
     """A store with a release of three aspects of three films."""
-    folder = tmp_path_factory.mktemp("built")
-    for number in range(FILMS):
-        add_film(folder / "videos", number)
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
-    build_inline(only(options, *ASPECTS))
-    return folder / "store"
+    return build_inline(only(films_of_module(*range(FILMS)), *ASPECTS)).release.store.root
 
 
 @pytest.fixture

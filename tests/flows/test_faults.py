@@ -14,13 +14,14 @@ import psutil
 import pytest
 
 from flows import deployments
-from flows.release.options import BuildOptions, SourceRoot
 from storage_schemas.release import Release
 from storage_schemas.store import Store
 from tasks.recipe import load_recipe
 from tests.flows.deployed_site import RECIPE, AddFilm, settled
 from tests.flows.prefect_servers import PrefectServer, wait_for
+from tests.flows.small_builds import changed
 from tests.inline import build_inline
+from tests.small_films import options_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect-faults")]
 
@@ -55,12 +56,8 @@ def worker(server: PrefectServer) -> subprocess.Popen[bytes]:
 def direct(server: PrefectServer) -> str:
     """The checksum of the release that nobody disturbs."""
     folder = server.processes.folder
-    options = BuildOptions(
-        store=str(folder / "direct"),
-        sources=(SourceRoot(path=str(folder / "videos")),),
-        recipe=load_recipe(str(folder / "recipe.toml")),
-    )
-    return build_inline(options).release.manifest.content_checksum
+    options = options_in(folder, load_recipe(str(folder / "recipe.toml")))
+    return build_inline(changed(options, store=str(folder / "direct"))).release.manifest.content_checksum
 
 
 class Middle:

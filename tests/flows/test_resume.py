@@ -18,16 +18,16 @@ from typing import NamedTuple
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions
 from storage_schemas.commit import COMMIT_POINTS
 from storage_schemas.release import Release
 from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, FRAMES, PAIR, TIMELINE, VERIFIED, Store
 from tasks.pairs.verify import verify_deep
-from tasks.recipe import Recipe
 from tests.flows.build_in_pieces import build_until
 from tests.flows.prefect_servers import ROOT, wait_for
 from tests.flows.small_builds import AddFilm, changed, committed, only
 from tests.inline import build_inline
+from tests.small_films import FilmsOfModule
 
 pytestmark = pytest.mark.slow
 
@@ -94,13 +94,8 @@ def sent(passed: Connection) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(
-    tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe, start: Start
-) -> Undisturbed:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    add_film(folder / "videos", 1)
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    options = only(BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe), *THREE)
+def undisturbed(films_of_module: FilmsOfModule, start: Start) -> Undisturbed:
+    options = only(films_of_module(1), *THREE)
     _, passed = start(options)
     first = passed.recv()
     began = time.monotonic()

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.release.options import BuildOptions, SourceRoot
-from tasks.recipe import Recipe
+from flows.release.options import BuildOptions
+from tests.flows.small_builds import only
 from tests.inline import build_inline
 from tests.planted_evaluators import PlantedPackage
 from tests.slurm.building import profile_text, slvmeval
@@ -18,15 +18,12 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     slurm: Slurm,
     planted: PlantedPackage,
     add_film: Callable[[Path, int], Path],
-    small_recipe: Recipe,
+    options: BuildOptions,
     tmp_path: Path,
 ) -> None:
     for number in (1, 2):
         add_film(tmp_path / "videos", number)
-    aspects = {name: small_recipe.aspects[name] for name in ("aesthetics", "comprehensiveness")}
-    recipe = small_recipe.model_copy(update={"aspects": aspects})
-    sources = (SourceRoot(path=str(tmp_path / "videos")),)
-    build_inline(BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=recipe))
+    build_inline(only(options, "aesthetics", "comprehensiveness"))
     text = profile_text(tmp_path / "store")
     # a third pool, of the other nodes: what is placed there needs no GPU
     text = text.replace("[placement]", '[placement]\nfirst = "large-memory"')
