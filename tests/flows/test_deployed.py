@@ -189,10 +189,10 @@ def test_a_suite_scores_videos(
 
 
 def test_the_message_of_a_run_says_what_is_wrong_and_that_there_is_nothing_to_do(
-    run_here: Callable[..., dict[str, Any]], add_film: AddFilm, tmp_path: Path
+    run_here: Callable[..., dict[str, Any]], site: Path, add_film: AddFilm, tmp_path: Path
 ) -> None:
     add_film(tmp_path / "videos", 1)
-    given = {"store": str(tmp_path / "store"), "settle_s": 3600.0}
+    given = {"store": str(tmp_path / "store"), "settle_s": 3600.0, "recipe": str(site / "recipe.toml")}
     wrong = run_here(build_slvmeval, sources=["folder:/nowhere/videos"], **given)["state"]
     assert wrong["type"] == "FAILED"
     assert wrong["message"].startswith("/nowhere/videos does not exist: give the folder")

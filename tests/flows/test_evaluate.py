@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.score.evaluate_run import Evaluation, estimate
+from flows.score.evaluate_run import EVALUATE, Evaluation, estimate
 from flows.score.options import EvaluateOptions, evaluate_options
 from flows.score.parameters import EvaluateParameters
 from flows.score.results import EvaluationResult, RequestProgress
@@ -33,7 +33,8 @@ from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
 from tasks.scoring.wordings import in_wordings, wordings_in
 from tasks.statistics.cells import cells_of
-from tests.flows.prefect_servers import ROOT, PrefectServer, recorded_and_result, start_on_server, wait_for
+from tests.flows.conftest import RunRecorded
+from tests.flows.prefect_servers import ROOT, wait_for
 from tests.flows.small_builds import only
 from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
@@ -437,12 +438,10 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
 @pytest.mark.slow
 @pytest.mark.xdist_group("prefect-server")
 def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
-    store: Path, planted: PlantedPackage, shared_server: PrefectServer, tmp_path: Path
+    store: Path, planted: PlantedPackage, run_recorded: RunRecorded
 ) -> None:
     options = asked(store, "planted?label=right", "planted?mood=refused", "lengths")
-    path = f"{planted.folder}{os.pathsep}{ROOT}"
-    flow = start_on_server("evaluate", options, tmp_path, PYTHONPATH=path, PREFECT_API_URL=shared_server.api)
-    recorded, result = recorded_and_result(flow)
+    recorded, result = run_recorded(EVALUATE, options)
     assert recorded["states"] == ["Completed"]
     assert "refused stopped: the key is refused" in recorded["messages"][0]
     assert recorded["names"] == ["main · 9 pairs · right, refused, lengths"]

@@ -32,7 +32,7 @@ def in_the_middle(
     options: BuildOptions, folder: Path, workers: int
 ) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
     """Start a build, wait until it has frames, and return it with the processes that it started."""
-    process = start_on_server("build", options, folder, workers)
+    process = start_on_server(options, folder, workers)
     frames = "artifacts/timeline/*/*/manifest.json"
     wait_for(lambda: process.poll() is not None or list(Path(options.store).glob(frames)), START_S, "frames")
     assert process.poll() is None, "no frames came"
