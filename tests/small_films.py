@@ -13,6 +13,8 @@ from flows.release.options import BuildOptions, SourceRoot
 from tasks.recipe import BUILT_IN, AspectRecipe, Recipe
 from tests.once import Once
 
+FilmsOfModule = Callable[..., BuildOptions]
+
 CLIPS = 14
 CLIP_S = 3
 #: Every caption names what all aspects need.
@@ -27,6 +29,12 @@ def caption_lines(clips: int = CLIPS) -> list[dict[str, object]]:
         {"start_s": n * CLIP_S, "end_s": (n + 1) * CLIP_S, "caption": CAPTION.format(n=n)}
         for n in range(clips)
     ]
+
+
+def options_in(folder: Path, recipe: Recipe) -> BuildOptions:
+    """Return options of a build from the folder's videos into its store."""
+    sources = (SourceRoot(path=str(folder / "videos")),)
+    return BuildOptions(store=str(folder / "store"), sources=sources, recipe=recipe)
 
 
 def write_captions(path: Path, lines: list[dict[str, object]]) -> None:
@@ -85,8 +93,19 @@ def small_recipe() -> Recipe:
 @pytest.fixture
 def options(tmp_path: Path, small_recipe: Recipe) -> BuildOptions:
     """Build from tmp_path/videos into tmp_path/store."""
-    return BuildOptions(
-        store=str(tmp_path / "store"),
-        sources=(SourceRoot(path=str(tmp_path / "videos")),),
-        recipe=small_recipe,
-    )
+    return options_in(tmp_path, small_recipe)
+
+
+@pytest.fixture(scope="module")
+def films_of_module(
+    tmp_path_factory: pytest.TempPathFactory, add_film: Callable[[Path, int], Path], small_recipe: Recipe
+) -> FilmsOfModule:
+    """Make films for all tests of a file, and return options of a build of them."""
+
+    def made(*numbers: int) -> BuildOptions:
+        folder = tmp_path_factory.mktemp("films")
+        for number in numbers:
+            add_film(folder / "videos", number)
+        return options_in(folder, small_recipe)
+
+    return made

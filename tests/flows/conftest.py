@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flows.declaration import FlowDeclaration
 from flows.release.options import BuildOptions
+from infra.profile import Profile
 from storage_schemas.analysis import CaptionAnalysis
 from tasks.captions.rules import RulesAnalyser
 from tests.flows.prefect_servers import PrefectServer
@@ -16,6 +18,8 @@ from tests.flows.small_builds import AddFilm, only
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+
+RunRecorded = Callable[[FlowDeclaration[Any, Any, Any], object], tuple[dict[str, Any], Any]]
 
 _ANALYSE = RulesAnalyser.analyse
 _KNOWN: dict[str, CaptionAnalysis] = {}
@@ -53,6 +57,24 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectS
     """A Prefect server for the tests of the group `prefect-server`, none of which ends it."""
     with PrefectServer(tmp_path_factory.mktemp("shared-server")) as made:
         yield made
+
+
+@pytest.fixture
+def run_recorded(
+    shared_server: PrefectServer, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> RunRecorded:
+    """Run a flow in this process; return what the shared server has of it, and the summary of its result."""
+    from flows.command_runs import run_flow
+    from tests.flows.on_server import known_runs, recorded
+
+    monkeypatch.setenv("PREFECT_API_URL", shared_server.api)
+
+    def ran(flow: FlowDeclaration[Any, Any, Any], options: object) -> tuple[dict[str, Any], Any]:
+        before = known_runs()
+        result = run_flow(flow, options, Profile(workers=2), quiet=True)
+        return recorded(before), result.summary()
+
+    return ran
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""Run a flow as commands do, and print what Prefect recorded: ``on_server.py FLOW OPTIONS WORKERS``.
+"""Build as the command does, on a Prefect server of its own, and print what that recorded.
 
-It runs on the server that PREFECT_API_URL names, else on one of its own.
+``on_server.py OPTIONS WORKERS``
 """
 
 from __future__ import annotations
@@ -9,41 +9,25 @@ import json
 import os
 import sys
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import httpx
 
-FLOWS = {
-    "build": ("flows.release.flow:BUILD", "flows.release.options:BuildOptions"),
-    "evaluate": ("flows.score.evaluate_run:EVALUATE", "flows.score.options:EvaluateOptions"),
-    "suite": ("flows.score.suite_run:SUITE", "flows.score.options:SuiteOptions"),
-}
 
-
-def named(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
-
-
-def main(flow: str, options_file: str, workers: str) -> None:
+def main(options_file: str, workers: str) -> None:
     from flows.command_runs import run_flow
+    from flows.release.flow import BUILD
+    from flows.release.options import BuildOptions
     from infra.prefect_server import prefect_server
     from infra.profile import Profile
 
-    declaration, kind = map(named, FLOWS[flow])
-    options = kind.model_validate_json(Path(options_file).read_text())
-    own = "PREFECT_API_URL" not in os.environ
+    options = BuildOptions.model_validate_json(Path(options_file).read_text())
     with prefect_server():
         before = known_runs()
-        result = run_flow(declaration, options, Profile(workers=int(workers)), quiet=True)
-        more = {"strangers": strangers()} if own else {}
-        print("RECORDED " + json.dumps(recorded(before) | more), flush=True)
-    built = flow == "build"
-    summary = result.release.manifest.content_checksum if built else result.summary()
-    print("RESULT " + json.dumps(summary), flush=True)
+        result = run_flow(BUILD, options, Profile(workers=int(workers)), quiet=True)
+        print("RECORDED " + json.dumps(recorded(before) | {"strangers": strangers()}), flush=True)
+    print("RESULT " + json.dumps(result.release.manifest.content_checksum), flush=True)
 
 
 def known_runs() -> set[UUID]:

@@ -258,17 +258,15 @@ class PrefectServer:
         self.processes.close()
 
 
-def start_on_server(
-    flow: str, options: BaseModel, folder: Path, workers: int = 2, **variables: str
-) -> subprocess.Popen[str]:
-    """Start a flow with options as `on_server.py` does; without an address, on a server of its own."""
+def start_on_server(options: BaseModel, folder: Path, workers: int = 2) -> subprocess.Popen[str]:
+    """Start a build as `on_server.py` does."""
     (folder / "options.json").write_text(options.model_dump_json())
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_HOME": prefect_home(folder)}
     environment.pop("PREFECT_API_URL", None)
     program = str(ROOT / "tests/flows/on_server.py")
-    command = [sys.executable, program, flow, str(folder / "options.json"), str(workers)]
+    command = [sys.executable, program, str(folder / "options.json"), str(workers)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=environment | variables, start_new_session=True
+        command, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     )
 
 

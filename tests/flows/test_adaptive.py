@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
 from flows.score.adaptive_rounds import AdaptiveJudge, points_of
 from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions
@@ -20,11 +19,12 @@ from storage_schemas.errors import UserInputError
 from storage_schemas.judgements import JudgementsStore
 from storage_schemas.release import Release
 from storage_schemas.store import Store
-from tasks.recipe import Recipe, Severity
+from tasks.recipe import Severity
 from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
-from tests.flows.small_builds import AddFilm, only
+from tests.flows.small_builds import only
 from tests.inline import build_inline, evaluate_inline
+from tests.small_films import FilmsOfModule
 
 FILMS = 3
 STRENGTHS = ("0.2", "0.4", "0.7")
@@ -32,18 +32,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def ladder(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> Path:
+def ladder(films_of_module: FilmsOfModule) -> Path:
     """A store with a release of four strengths of one and more clips, and one of one severity."""
-    folder = tmp_path_factory.mktemp("ladder")
-    for number in range(FILMS):
-        add_film(folder / "videos", number)
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
+    options = films_of_module(*range(FILMS))
     severity = Severity(clips=(1,), strengths=STRENGTHS, crossed=True)
     build_inline(only(options, "aesthetics", name="ladder", severity=severity))
     plain = options.model_copy(update={"release": "plain"})
-    build_inline(only(plain, "aesthetics", name="plain"))
-    return folder / "store"
+    return build_inline(only(plain, "aesthetics", name="plain")).release.store.root
 
 
 @pytest.fixture

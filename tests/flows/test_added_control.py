@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
 from flows.score.options import EvaluateOptions
 from slvmeval.testing import check_aspect
 from tasks.aspects.registry import aspect
@@ -22,6 +21,7 @@ from tasks.report.release_report import report_of
 from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm
 from tests.inline import build_inline, evaluate_inline
+from tests.small_films import options_in
 from tests.tasks.publish.pages import Elements
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-an-aspect.md"
@@ -78,8 +78,7 @@ def test_an_added_aspect_has_controls_like_ours(
     add_film(tmp_path / "videos", 1)
     named = {"aspects": {"grain": AspectRecipe(operation="luma-grain")}, "name": "grainy"}
     recipe = small_recipe.model_copy(update={**named, "controls": True, "lengths": Lengths(shares=(0.5,))})
-    sources = (SourceRoot(path=str(tmp_path / "videos")),)
-    built = build_inline(BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=recipe))
+    built = build_inline(options_in(tmp_path, recipe))
     assert built.exit_code == 0
     store, release = built.release.store, built.release
     controls = [record for record in release.pairs() if record.control]

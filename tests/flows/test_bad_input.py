@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flows.release.options import BuildOptions, SourceRoot
-from storage_schemas.errors import Reason, SetAside, StoreError
+from storage_schemas.errors import Reason, SetAside
 from storage_schemas.store import Store
 from tests.flows.small_builds import AddFilm, changed, make_video, only, with_captions, with_recipe
 from tests.inline import build_inline
@@ -186,15 +186,6 @@ def test_read_only_store_is_a_reason(simple: BuildOptions, small_disk: Path) -> 
     with pytest.raises(SetAside) as refused:
         build_inline(changed(simple, store=str(small_disk / "store"), store_wait_s=0.0))
     assert refused.value.reason is Reason.READ_ONLY_STORE
-
-
-def test_store_of_another_schema_version_is_refused(
-    simple: BuildOptions, video: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "store").mkdir()
-    (tmp_path / "store" / "store.json").write_text('{"schema_version": 99}')
-    with pytest.raises(StoreError, match="schema version 99"):
-        build_inline(simple)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -32,18 +32,15 @@ from tests.flows.small_builds import (
     with_recipe,
 )
 from tests.inline import build_inline
+from tests.small_films import FilmsOfModule
 
 THREE = ("aesthetics", "dynamics_degree", "temporal_flow")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> BuildResult:
+def built(films_of_module: FilmsOfModule) -> BuildResult:
     """A build of three aspects of one film, beside its folder of videos; nobody changes either."""
-    folder = tmp_path_factory.mktemp("built")
-    add_film(folder / "videos", 1)
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
-    return build_inline(only(options, *THREE))
+    return build_inline(only(films_of_module(1), *THREE))
 
 
 @pytest.fixture

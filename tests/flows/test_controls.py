@@ -22,11 +22,11 @@ from storage_schemas.set_aside import CONTROL_STAGE
 from tasks.pairs.verify import verify_deep
 from tasks.publish.export import export_recipe, export_release
 from tasks.publish.gallery.write import write_gallery
-from tasks.recipe import Recipe, load_recipe
+from tasks.recipe import load_recipe
 from tasks.scoring.registry import choice_from_text
 from tests.flows.small_builds import AddFilm, changed, only
 from tests.inline import build_inline, evaluate_inline
-from tests.small_films import CLIP_S, CLIPS, write_captions
+from tests.small_films import CLIP_S, CLIPS, FilmsOfModule, write_captions
 
 ASPECTS = ("aesthetics", "technical_quality", "comprehensiveness", "temporal_flow", "dynamics_degree")
 PLAIN = "A red ball rolls quickly across the floor, number {n}. Behind it there is a green meadow."
@@ -41,13 +41,10 @@ def plain_captions(path: Path, caption: str = PLAIN) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> BuildOptions:
+def site(films_of_module: FilmsOfModule) -> BuildOptions:
     """A film without sides in its captions, and a recipe with controls."""
-    folder = tmp_path_factory.mktemp("controls")
-    plain_captions(add_film(folder / "videos", 1).with_suffix(".jsonl"))
-    options = BuildOptions(
-        store=str(folder / "store"), sources=(SourceRoot(path=str(folder / "videos")),), recipe=small_recipe
-    )
+    options = films_of_module(1)
+    plain_captions(Path(options.sources[0].path) / "film1.jsonl")
     return only(options, *ASPECTS, controls=True, name="with-controls")
 
 

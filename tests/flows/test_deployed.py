@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from prefect.client.orchestration import SyncPrefectClient
 
+from flows.deployed import annotate_slvmeval, build_slvmeval, suite_slvmeval
 from infra.prefect_server import RUN_SETTINGS
 from storage_schemas.release import Release
 from storage_schemas.store import Store
@@ -67,6 +69,21 @@ def deployed(server: PrefectServer, name: str) -> dict[str, Any]:
     return result
 
 
+@pytest.fixture
+def run_here(
+    server: PrefectServer, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Any]]:
+    """Run a deployed flow in this process, which has its modules, and return its run."""
+    monkeypatch.setenv("PREFECT_API_URL", server.api)
+
+    def ran(flow: Any, **given: object) -> dict[str, Any]:
+        state = flow(**given, return_state=True)
+        result: dict[str, Any] = server.ask(f"/flow_runs/{state.state_details.flow_run_id}")
+        return result
+
+    return ran
+
+
 @pytest.fixture(scope="module")
 def by_hand(server: PrefectServer, site: Path) -> dict[str, Any]:
     """The first run, which makes version 1 of the release."""
@@ -115,12 +132,12 @@ def test_three_nights(server: PrefectServer, site: Path, add_film: AddFilm) -> N
 def test_a_release_is_put_before_people(
     server: PrefectServer,
     site: Path,
+    run_here: Callable[..., dict[str, Any]],
     build_small: Callable[[Path], Small],  # noqa: F811
 ) -> None:
     store = build_small(site / "small").store
-    # another test may have deployed with a release
-    given = (f"store={store.root}", "release=small", "private_audience=true", "filter_when=now")
-    asked = run(server, "annotate-slvmeval", *(word for one in given for word in ("--set", one)))
+    given = {"store": str(store.root), "release": "small", "private_audience": True, "filter_when": "now"}
+    asked = run_here(annotate_slvmeval, profile=str(site / "site.toml"), **given)
     says = asked["state"]["message"]
     assert asked["state"]["type"] == "COMPLETED", says
     assert says.startswith("Campaign small-1 shows 8 pairs of release small version 1, 8 of them new.")
@@ -135,22 +152,24 @@ def test_a_release_is_put_before_people(
     assert len(list(media_folder(store.root).glob("*.mp4"))) == 16 + 2 * 4
 
 
-def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -> None:
+def test_a_suite_scores_videos(
+    server: PrefectServer, site: Path, run_here: Callable[..., dict[str, Any]], ffmpeg: str
+) -> None:
     noise = "testsrc2=s=64x48:r=8:d=3,noise=alls=100:allf=t"
     make_video(ffmpeg, site / "clips" / "film1.mp4", "-f", "lavfi", "-i", noise, "-pix_fmt", "yuv420p")
     (site / "manifest.csv").write_text("model,prompt_id,file\nanna,p1,film1.mp4\nbert,p1,film9.mp4\n")
     (site / "prompts.csv").write_text("prompt_id,text\np1,A film\n")
-    given = {
-        "suite": "locot2v-bench",
-        "videos": site / "clips",
-        "prompt_suite": site / "prompts.csv",
-        "manifest": site / "manifest.csv",
-        "dimensions": '["dynamic_degree","temporal_flickering"]',
-        "settings": '["visual=cpu-approx"]',
-        "store": site / "suites",
-    }
-    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
-    scored = run(server, "suite-slvmeval", *words)
+    scored = run_here(
+        suite_slvmeval,
+        suite="locot2v-bench",
+        videos=str(site / "clips"),
+        prompt_suite=str(site / "prompts.csv"),
+        manifest=str(site / "manifest.csv"),
+        dimensions=["dynamic_degree", "temporal_flickering"],
+        settings=["visual=cpu-approx"],
+        store=str(site / "suites"),
+        profile=str(site / "site.toml"),
+    )
     # nothing of the film rests, which flickering is measured on
     says = (
         "1 of 2 scores of 1 videos are stored, 2 made in this run; 1 without a score; 1 left "
@@ -169,10 +188,18 @@ def test_a_suite_scores_videos(server: PrefectServer, site: Path, ffmpeg: str) -
     assert rows["temporal_flickering"]["reasons"] == "no_answer 1"
 
 
-def test_what_is_wrong_is_the_message_of_the_run(server: PrefectServer, site: Path) -> None:
-    ran = run(server, "build-slvmeval", "--set", "sources=folder:/nowhere/videos")
-    assert ran["state"]["type"] == "FAILED"
-    assert ran["state"]["message"].startswith("/nowhere/videos does not exist: give the folder")
+def test_the_message_of_a_run_says_what_is_wrong_and_that_there_is_nothing_to_do(
+    run_here: Callable[..., dict[str, Any]], site: Path, add_film: AddFilm, tmp_path: Path
+) -> None:
+    add_film(tmp_path / "videos", 1)
+    given = {"store": str(tmp_path / "store"), "settle_s": 3600.0, "recipe": str(site / "recipe.toml")}
+    wrong = run_here(build_slvmeval, sources=["folder:/nowhere/videos"], **given)["state"]
+    assert wrong["type"] == "FAILED"
+    assert wrong["message"].startswith("/nowhere/videos does not exist: give the folder")
+    waiting = run_here(build_slvmeval, sources=[f"folder:{tmp_path}/videos"], **given)["state"]
+    says = "Nothing to build yet: 1 file still being written, left to the next run."
+    assert (waiting["type"], waiting["message"]) == ("COMPLETED", says)
+    assert not (tmp_path / "store" / "releases" / "main" / "versions").exists()
 
 
 def test_log_lines_of_workers_reach_the_run(server: PrefectServer, site: Path) -> None:
@@ -237,18 +264,6 @@ def test_the_file_by_hand_makes_the_same_deployments(server: PrefectServer, site
     assert [entry["schedule"]["cron"] for entry in nightly["schedules"]] == ["0 2 * * *"]
     for name in ("evaluate-slvmeval", "annotate-slvmeval"):
         assert [entry["active"] for entry in deployed(server, name)["schedules"]] == [False]
-    given = {
-        "sources": json.dumps([f"folder:{site / 'videos'}"]),
-        "profile": str(site / "site.toml"),
-        "recipe": str(site / "recipe.toml"),
-        "release": "by-hand",
-    }
-    words = [word for key, value in given.items() for word in ("--param", f"{key}={value}")]
-    server.processes.run(
-        PREFECT, "deployment", "run", "build-slvmeval/build-slvmeval", *words, "--watch", timeout=300
-    )
-    ended = server.runs("COMPLETED")[0]
-    assert ended["state"]["message"].startswith("Version 1 of release by-hand is written")
     server.slvmeval_here("deploy", "--profile", "site.toml", "--recipe", "recipe.toml")
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
-from flows.score.evaluate_run import Evaluation, estimate
+from flows.score.evaluate_run import EVALUATE, Evaluation, estimate
 from flows.score.options import EvaluateOptions, evaluate_options
 from flows.score.parameters import EvaluateParameters
 from flows.score.results import EvaluationResult, RequestProgress
@@ -26,7 +25,6 @@ from storage_schemas.release import Release
 from storage_schemas.store import DEGRADED_CLIP, Store
 from tasks.llm.limits import Limits
 from tasks.publish.submission import Card, UsedPrices, check_submission, make_submission, submission_bytes
-from tasks.recipe import Recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.probe_tables import probe_tables
 from tasks.report.severity_power_cost import cost_table
@@ -35,25 +33,21 @@ from tasks.scoring.registry import choice_from_text
 from tasks.scoring.release_pairs import Selection
 from tasks.scoring.wordings import in_wordings, wordings_in
 from tasks.statistics.cells import cells_of
-from tests.flows.prefect_servers import ROOT, PrefectServer, recorded_and_result, start_on_server, wait_for
-from tests.flows.small_builds import AddFilm, only
+from tests.flows.conftest import RunRecorded
+from tests.flows.prefect_servers import ROOT, wait_for
+from tests.flows.small_builds import only
 from tests.inline import build_inline, evaluate_inline
 from tests.planted_evaluators import PlantedPackage
+from tests.small_films import FilmsOfModule
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree")
 FILMS = 3
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> Path:
+def built(films_of_module: FilmsOfModule) -> Path:
     """A store with a release of three aspects of three films."""
-    folder = tmp_path_factory.mktemp("built")
-    for number in range(FILMS):
-        add_film(folder / "videos", number)
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
-    build_inline(only(options, *ASPECTS))
-    return folder / "store"
+    return build_inline(only(films_of_module(*range(FILMS)), *ASPECTS)).release.store.root
 
 
 @pytest.fixture
@@ -228,7 +222,8 @@ def test_evaluation_asks_nothing_twice(store: Path, planted: PlantedPackage) -> 
 
 
 def test_failure_harms_no_other_evaluator(store: Path, planted: PlantedPackage) -> None:
-    moods = ("raises", "refused", "prose", "nonsense", "missing")
+    moods = ["raises", "refused", "prose", "nonsense", "missing", "mistyped", "exits"]
+    moods += ["unsettled", "half-a-sign"]
     result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
     assert result.exit_code == 3
     assert total(result, "right") == (18, 0, 0)
@@ -244,6 +239,11 @@ def test_failure_harms_no_other_evaluator(store: Path, planted: PlantedPackage) 
     assert total(result, "refused") == (0, 1, 17)
     assert "weights are missing" in stopped["missing"]
     assert not planted.asked("missing")
+    assert total(result, "mistyped") == total(result, "exits") == (0, 18, 0)
+    assert {row.message for row in rows(store, "mistyped")} == {"it gave raw = None: must be text"}
+    assert "settings() are not JSON-serialisable" in stopped["planted"]
+    # half a sign is not a reason to lose an answer, and must not spoil the store for all
+    assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
     # what lies with the machine is asked again by itself, what would fail again only when it is wanted
     evaluate_inline(asked(store, "planted?mood=prose", "planted?mood=raises"))
     assert (planted.asked("prose"), planted.asked("raises")) == (18, 36)
@@ -345,25 +345,6 @@ def test_runs_do_not_pay_for_the_same(store: Path, planted: PlantedPackage) -> N
     assert total(evaluate_inline(asked(store, "planted")), "right") == (18, 0, 0)
 
 
-def test_answer_of_a_wrong_type_harms_no_other_evaluator(store: Path, planted: PlantedPackage) -> None:
-    moods = ("mistyped", "exits", "unsettled", "half-a-sign")
-    result = evaluate_inline(asked(store, *(f"planted?mood={mood}" for mood in moods), "planted"))
-    assert total(result, "right") == (18, 0, 0)
-    assert total(result, "mistyped") == total(result, "exits") == (0, 18, 0)
-    assert {row.message for row in rows(store, "mistyped")} == {"it gave raw = None: must be text"}
-    (unsettled,) = [one for one in result.evaluators if one.label == "planted"]
-    assert "settings() are not JSON-serialisable" in unsettled.stopped
-    # half a sign is not a reason to lose an answer, and must not spoil the store for all
-    assert {(row.choice, row.raw) for row in rows(store, "half-a-sign")} == {("first", "good \ufffd")}
-
-
-def test_evaluator_has_one_label(store: Path, planted: PlantedPackage) -> None:
-    with pytest.raises(UserInputError, match="lengths and again are one evaluator with the same settings"):
-        evaluate_inline(asked(store, "lengths", "lengths?label=again"))
-    assert not planted.asked("lengths")
-    evaluate_inline(asked(store, "planted?mood=first", "planted?mood=right&label=other"))
-
-
 def test_evaluator_that_is_told_something_else_is_another(
     store: Path, planted: PlantedPackage, tmp_path: Path
 ) -> None:
@@ -457,12 +438,10 @@ def test_a_kill_in_the_middle_pays_nothing_twice_but_what_was_in_flight(
 @pytest.mark.slow
 @pytest.mark.xdist_group("prefect-server")
 def test_the_flow_judges_as_the_direct_run_does_and_shows_it(
-    store: Path, planted: PlantedPackage, shared_server: PrefectServer, tmp_path: Path
+    store: Path, planted: PlantedPackage, run_recorded: RunRecorded
 ) -> None:
     options = asked(store, "planted?label=right", "planted?mood=refused", "lengths")
-    path = f"{planted.folder}{os.pathsep}{ROOT}"
-    flow = start_on_server("evaluate", options, tmp_path, PYTHONPATH=path, PREFECT_API_URL=shared_server.api)
-    recorded, result = recorded_and_result(flow)
+    recorded, result = run_recorded(EVALUATE, options)
     assert recorded["states"] == ["Completed"]
     assert "refused stopped: the key is refused" in recorded["messages"][0]
     assert recorded["names"] == ["main · 9 pairs · right, refused, lengths"]

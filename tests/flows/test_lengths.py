@@ -12,7 +12,7 @@ from typing import Any
 import av
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
+from flows.release.options import BuildOptions
 from flows.release.result import BuildResult
 from flows.score.evaluate_run import Evaluation, estimate
 from flows.score.options import EvaluateOptions, evaluate_options
@@ -30,13 +30,14 @@ from tasks.publish.export import export_recipe, export_release
 from tasks.publish.gallery.data import with_videos
 from tasks.publish.gallery.write import write_gallery
 from tasks.publish.pair_videos import materialise_pair
-from tasks.recipe import Lengths, Recipe, load_recipe
+from tasks.recipe import Lengths, load_recipe
 from tasks.report.judged_release import load_judged_release
 from tasks.report.release_report import report_of
 from tasks.report.write import write_report
 from tasks.scoring.registry import choice_from_text
-from tests.flows.small_builds import AddFilm, changed, only
+from tests.flows.small_builds import changed, only
 from tests.inline import build_inline, evaluate_inline
+from tests.small_films import FilmsOfModule
 from tests.tasks.publish.pages import Elements
 
 ASPECTS = ("aesthetics", "comprehensiveness", "dynamics_degree", "temporal_flow")
@@ -44,12 +45,8 @@ LENGTHS = Lengths(shares=(0.5, 0.75), positions=("early", "late"))
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory, add_film: AddFilm, small_recipe: Recipe) -> BuildOptions:
-    folder = tmp_path_factory.mktemp("lengths")
-    add_film(folder / "videos", 1)
-    sources = (SourceRoot(path=str(folder / "videos")),)
-    options = BuildOptions(store=str(folder / "store"), sources=sources, recipe=small_recipe)
-    return only(options, *ASPECTS, lengths=LENGTHS, name="with-lengths")
+def site(films_of_module: FilmsOfModule) -> BuildOptions:
+    return only(films_of_module(1), *ASPECTS, lengths=LENGTHS, name="with-lengths")
 
 
 @pytest.fixture(scope="module")

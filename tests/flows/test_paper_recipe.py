@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
-from flows.release.run import Build
-from infra.executor import InlineExecutor
-from infra.progress import BuildProgress
 from storage_schemas.errors import PrerequisiteError
 from storage_schemas.model import ModelServer
 from storage_schemas.release import Release
-from storage_schemas.store import ANALYSIS, DEGRADED_CLIP, Store
+from storage_schemas.store import ANALYSIS, DEGRADED_CLIP
 from tasks.recipe import Recipe
+from tests.inline import build_inline
+from tests.small_films import options_in
 from tests.tiny_models.faulty_server import FaultyServer
 from tests.tiny_models.paper_site import by_rules, tiny_models, tiny_paper
 
@@ -57,20 +55,8 @@ def build(
 ) -> Release:
     url = server.url if isinstance(server, FaultyServer) else server
     servers = {} if url is None else {"caption-analysis": ModelServer(url=url)}
-    options = BuildOptions(
-        store=str(folder / "store"),
-        sources=(SourceRoot(path=str(folder / "videos")),),
-        recipe=recipe,
-        model_folders=models,
-        allow_cpu_models=True,
-        model_servers=servers,
-        release=release,
-    )
-    with BuildProgress(quiet=True) as progress:
-        made = Build(options, progress)
-        made.prepare()
-        made.run(InlineExecutor)
-    return Release.open(Store.open(folder / "store"), release)
+    more = {"model_folders": models, "allow_cpu_models": True, "model_servers": servers, "release": release}
+    return build_inline(options_in(folder, recipe).model_copy(update=more)).release
 
 
 def test_every_aspect_is_made_by_the_papers_operation(

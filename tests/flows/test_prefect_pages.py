@@ -60,16 +60,13 @@ def another_port(port: int) -> Iterator[int]:
         listener.close()
 
 
-@pytest.fixture(params=["", AUTH], ids=["open", "password"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PrefectServer]:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PrefectServer]:
     """A server with one run, set as compose.yaml sets it."""
-    given = services({"POSTGRES_PASSWORD": "p", "PREFECT_AUTH": AUTH}, "compose.yaml")["server"][
-        "environment"
-    ]
-    settings = {SETTING: given[SETTING]}
-    if request.param:
-        settings["PREFECT_SERVER_API_AUTH_STRING"] = given["PREFECT_SERVER_API_AUTH_STRING"]
-    with PrefectServer(tmp_path, auth=request.param, **settings) as result:
+    variables = {"POSTGRES_PASSWORD": "p", "PREFECT_AUTH": AUTH}
+    given = services(variables, "compose.yaml")["server"]["environment"]
+    settings = {name: given[name] for name in (SETTING, "PREFECT_SERVER_API_AUTH_STRING")}
+    with PrefectServer(tmp_path, auth=AUTH, **settings) as result:
 
         def ask(path: str, body: dict[str, Any]) -> Any:
             # SQLite is locked while the services of a new server start
@@ -83,18 +80,16 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PrefectSe
 
 
 def test_the_list_of_runs_is_shown(server: PrefectServer, chromium: Any) -> None:
-    auth = server.processes.environment.get("PREFECT_SERVER_API_AUTH_STRING")
     with another_port(server.port) as port:
         page = chromium.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(f"http://127.0.0.1:{port}/runs", timeout=120_000)
-        if auth:
-            password = page.locator("input[type=password]")
-            password.wait_for(timeout=60_000)
-            assert page.get_by_text(NAME).count() == 0
-            password.fill(auth)
-            password.press("Enter")
+        password = page.locator("input[type=password]")
+        password.wait_for(timeout=60_000)
+        assert page.get_by_text(NAME).count() == 0
+        password.fill(AUTH)
+        password.press("Enter")
         page.get_by_text(NAME).first.wait_for(timeout=60_000)
         page.close()
     assert any(url.startswith(f"http://127.0.0.1:{port}/api/flow_runs/") for url in asked)

@@ -165,8 +165,7 @@ def test_the_whole_comes_up_in_its_order_and_builds(site: Site) -> None:
     pages = site.start("annotation")
     assert pages.wait(120) != 0
     assert "annotate publish" in (site.server.processes.folder / "annotation.log").read_text()
-    site.server.processes.environment["SLVMEVAL_PROFILE"] = str(profile)
-    site.server.slvmeval("annotate", "publish", "main", "--private")
+    site.server.slvmeval_here("annotate", "publish", "main", "--private", "--profile", str(profile))
     command = [*site.command("annotation"), "--private"]
     with subprocess.Popen(command, env=site.environment("annotation"), cwd=site.folder) as process:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from infra.profile import Profile
 from storage_schemas.errors import UserInputError
 from storage_schemas.placement import Placement
 from tasks.models.device import visible_gpus
-from tests.flows.prefect_servers import ROOT, PrefectServer, recorded_and_result, start_on_server
+from tests.flows.conftest import RunRecorded
 from tests.flows.test_suite_run import Scored, films, scored  # noqa: F401 - fixtures
 from tests.tiny_models.faulty_server import FaultyServer
 
@@ -27,12 +26,12 @@ def test_the_flow_scores_the_same_and_shows_it(
     tmp_path: Path,
     scored: Scored,  # noqa: F811
     marker: FaultyServer,
-    shared_server: PrefectServer,
+    run_recorded: RunRecorded,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = scored.options(marker, repeats=12)
-    more = {"PYTHONPATH": f"{scored.code.parent}{os.pathsep}{ROOT}", "WEIGHTS": "there"}
-    flow = start_on_server("suite", given, tmp_path, PREFECT_API_URL=shared_server.api, **more)
-    recorded, result = recorded_and_result(flow)
+    with monkeypatch.context() as patch:
+        patch.setenv("WEIGHTS", "there")
+        recorded, result = run_recorded(SUITE, scored.options(marker, repeats=12))
     says = "168 of 168 scores of 4 videos are stored, 168 made in this run."
     assert (recorded["states"], recorded["messages"]) == (["Completed"], [says])
     assert recorded["names"] == ["planted · 4 videos · 4 dimensions"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -59,6 +60,33 @@ python = "{python}"
 """
 
 
+def profile_text(store: Path, api: str = "", **fields: object) -> str:
+    """Return the text of a profile with both pools."""
+    given = {"cpu": "", "site": "", "h100_memory": "1GiB", "h100_jobs": 1, "idle_s": 60, **fields}
+    return PROFILE.format(store=store, api=api, python=sys.executable, **given)
+
+
+def environment_of(slurm: Slurm, folder: Path, path: Path | None = None) -> dict[str, str]:
+    """Return the variables of a command that finds our packages, and those of another folder."""
+    paths = [str(one) for one in (path, ROOT) if one]
+    more = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", "PREFECT_HOME": prefect_home(folder)}
+    return {name: value for name, value in slurm.environment.items() if name != "PREFECT_API_URL"} | more
+
+
+def slvmeval(
+    slurm: Slurm, folder: Path, *words: str, path: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command with the profile of a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "slvmeval", *words, "--profile", str(folder / "site.toml")],
+        env=environment_of(slurm, folder, path) | variables,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
 @dataclass
 class Building:
     """One build of a folder of videos, which may be started again and again."""
@@ -85,10 +113,9 @@ class Building:
         """Start the build command."""
         profile = self.folder / "site.toml"
         profile.write_text(
-            PROFILE.format(
-                store=self.store,
-                api=self.api,
-                python=sys.executable,
+            profile_text(
+                self.store,
+                self.api,
                 cpu=self.cpu_lines,
                 site=self.site_lines,
                 h100_memory=self.h100_memory,
@@ -98,13 +125,7 @@ class Building:
         )
         command = [sys.executable, "-m", "slvmeval", "build", "--profile", str(profile)]
         command += ["--sources", str(self.folder / "videos"), "--recipe", str(self.folder / "recipe.json")]
-        environment = self.slurm.environment | {
-            "PYTHONPATH": str(ROOT),
-            "PYTHONSAFEPATH": "1",
-            "PREFECT_HOME": prefect_home(self.folder),
-            **self.variables,
-        }
-        environment.pop("PREFECT_API_URL", None)
+        environment = environment_of(self.slurm, self.folder) | self.variables
         log = (self.folder / "build.log").open("a")
         self.process = subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, text=True, env=environment, cwd=self.folder

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from flows.release.options import BuildOptions, SourceRoot
-from tasks.recipe import Recipe
-from tests.flows.prefect_servers import prefect_home
+from flows.release.options import BuildOptions
+from tests.flows.small_builds import only
 from tests.inline import build_inline
 from tests.planted_evaluators import PlantedPackage
-from tests.slurm.building import PROFILE, ROOT
+from tests.slurm.building import profile_text, slvmeval
 from tests.slurm.conftest import Slurm
 
 
@@ -22,39 +18,21 @@ def test_judges_run_in_the_pools_that_they_ask_for(
     slurm: Slurm,
     planted: PlantedPackage,
     add_film: Callable[[Path, int], Path],
-    small_recipe: Recipe,
+    options: BuildOptions,
     tmp_path: Path,
 ) -> None:
     for number in (1, 2):
         add_film(tmp_path / "videos", number)
-    aspects = {name: small_recipe.aspects[name] for name in ("aesthetics", "comprehensiveness")}
-    recipe = small_recipe.model_copy(update={"aspects": aspects})
-    sources = (SourceRoot(path=str(tmp_path / "videos")),)
-    build_inline(BuildOptions(store=str(tmp_path / "store"), sources=sources, recipe=recipe))
-    profile = tmp_path / "site.toml"
-    given = {"store": tmp_path / "store", "api": "", "python": sys.executable}
-    text = PROFILE.format(**given, cpu="", site="", h100_memory="1GiB", h100_jobs=1, idle_s=60)
+    build_inline(only(options, "aesthetics", "comprehensiveness"))
+    text = profile_text(tmp_path / "store")
     # a third pool, of the other nodes: what is placed there needs no GPU
     text = text.replace("[placement]", '[placement]\nfirst = "large-memory"')
     third = text.partition("[pools.cpu]")[2].partition("[pools.h100]")[0]
     text += "[pools.large-memory]" + third.replace('partition = "cpu"', 'partition = "h100"')
-    profile.write_text(text)
+    (tmp_path / "site.toml").write_text(text)
     words = ["evaluate", "-e", "planted?hardware=gpu&label=loaded", "-e", "planted?mood=first"]
     words += ["-e", "planted?mood=second", "--format", "json"]
-    environment = slurm.environment | {
-        "PYTHONPATH": f"{planted.folder}{os.pathsep}{ROOT}",
-        "PYTHONSAFEPATH": "1",
-        "PREFECT_HOME": prefect_home(tmp_path),
-    }
-    environment.pop("PREFECT_API_URL", None)
-    ran = subprocess.run(
-        [sys.executable, "-m", "slvmeval", *words, "--profile", str(profile)],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    ran = slvmeval(slurm, tmp_path, *words, path=planted.folder)
     assert ran.returncode == 0, ran.stderr[-3000:]
     output = json.loads(ran.stdout)["evaluators"]
     assert {name: one["asked"] for name, one in output.items()} == {"loaded": 8, "first": 8, "second": 8}

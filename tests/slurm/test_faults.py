@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.release.options import BuildOptions, SourceRoot
 from infra.progress import read_runs
 from storage_schemas.errors import Reason
 from storage_schemas.release import Release
@@ -24,6 +23,7 @@ from tests.flows.prefect_servers import PrefectServer
 from tests.inline import build_inline
 from tests.slurm.building import Building, flow_runs, states_of_runs
 from tests.slurm.conftest import Slurm
+from tests.small_films import FilmsOfModule
 
 AddFilm = Callable[[Path, int], Path]
 FILMS = (1, 2, 3, 4)
@@ -39,17 +39,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(add_film: AddFilm, small_recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Release:
+def undisturbed(films_of_module: FilmsOfModule) -> Release:
     """The release that the films give in one process."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    for number in FILMS:
-        add_film(folder / "videos", number)
-    options = BuildOptions(
-        store=str(folder / "store"),
-        sources=(SourceRoot(path=str(folder / "videos")),),
-        recipe=small_recipe,
-    )
-    return build_inline(options).release
+    return build_inline(films_of_module(*FILMS)).release
 
 
 @pytest.fixture

@@ -5,36 +5,27 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.slurm.building import PROFILE, ROOT
+from tests.slurm.building import ROOT, profile_text, slvmeval
 from tests.slurm.conftest import Slurm
 from tests.tiny_models.paper_site import tiny_models, tiny_paper
 
 
-def site(tmp_path: Path, memory: str, *lines: str) -> Path:
+def site(tmp_path: Path, models: Path, memory: str = "1GiB") -> Path:
     path = tmp_path / "site.toml"
-    text = PROFILE.format(
-        store=tmp_path / "store",
-        api="http://127.0.0.1:1/api",
-        python=sys.executable,
-        cpu="",
-        site="\n".join(lines),
-        h100_memory=memory,
-        h100_jobs=2,
-        idle_s=60,
+    lines = f'model_folders = ["{models}"]'
+    text = profile_text(
+        tmp_path / "store", "http://127.0.0.1:1/api", site=lines, h100_memory=memory, h100_jobs=2
     )
     path.write_text(text + f'setup = ["export PYTHONPATH={ROOT}"]\n')
     return path
 
 
-def check(slurm: Slurm, tmp_path: Path, profile: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "slvmeval", "doctor", "--gpu", "--profile", str(profile), *more]
-    environment = slurm.environment | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
+def check(slurm: Slurm, tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return slvmeval(slurm, tmp_path, "doctor", "--gpu", *more)
 
 
 @pytest.mark.models
@@ -43,8 +34,8 @@ def test_the_models_are_measured_where_a_build_would_run_them(slurm: Slurm, tmp_
     only = {"aspects": {"object_integrity": recipe.aspects["object_integrity"]}}
     (tmp_path / "recipe.json").write_text(recipe.model_copy(update=only).model_dump_json())
     models = tiny_models(tmp_path / "weights", tmp_path / "checkpoints")
-    profile = site(tmp_path, "3GiB", f'model_folders = ["{models}"]')
-    ran = check(slurm, tmp_path, profile, "--recipe", str(tmp_path / "recipe.json"), "--format", "json")
+    site(tmp_path, models, "3GiB")
+    ran = check(slurm, tmp_path, "--recipe", str(tmp_path / "recipe.json"), "--format", "json")
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     assert report["job"]
@@ -63,17 +54,17 @@ def test_the_models_are_measured_where_a_build_would_run_them(slurm: Slurm, tmp_
 
 
 def test_what_is_missing_on_the_node_is_reported_here(slurm: Slurm, tmp_path: Path) -> None:
-    profile = site(tmp_path, "1GiB", f'model_folders = ["{tmp_path}"]')
-    ran = check(slurm, tmp_path, profile)
+    site(tmp_path, tmp_path)
+    ran = check(slurm, tmp_path)
     assert ran.returncode == 1
     assert "slvmeval models add qwen-image-edit-2509" in ran.stderr
 
 
 def test_a_job_that_ends_without_an_answer_shows_its_log(slurm: Slurm, tmp_path: Path) -> None:
-    profile = site(tmp_path, "1GiB", f'model_folders = ["{tmp_path}"]')
+    profile = site(tmp_path, tmp_path)
     text = profile.read_text().replace('setup = ["', 'setup = ["echo broken node >&2; exit 4", "')
     profile.write_text(text)
-    ran = check(slurm, tmp_path, profile)
+    ran = check(slurm, tmp_path)
     assert ran.returncode == 1
     assert re.search(r"ended as failed on g\d without an answer: look at pools\.h100\.python", ran.stderr)
     assert "broken node" in ran.stderr

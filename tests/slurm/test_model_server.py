@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,13 @@ import pytest
 from infra.profile import Profile, load_profile
 from infra.serving import read_server
 from infra.slurm.server_job import batches_script, server_log, server_script, submit_server
+from slvmeval.cli.main import main
 from storage_schemas.errors import UserInputError
 from storage_schemas.offline_batches import batches_folder
 from tests.infra.test_offline_batches import COMMAND as RUN_BATCH
 from tests.infra.test_offline_batches import hand_over, ids_answered
 from tests.infra.test_serving import NAME, SERVER, asked
-from tests.slurm.building import PROFILE, ROOT
+from tests.slurm.building import ROOT, profile_text
 from tests.slurm.conftest import Slurm
 
 
@@ -24,19 +23,9 @@ from tests.slurm.conftest import Slurm
 def site(tmp_path: Path) -> Profile:
     path = tmp_path / "site.toml"
     path.write_text(
-        PROFILE.format(
-            store=tmp_path / "store",
-            api="http://127.0.0.1:1/api",
-            python=sys.executable,
-            cpu="",
-            site="",
-            h100_memory="1GiB",
-            h100_jobs=2,
-            idle_s=60,
-        )
+        profile_text(tmp_path / "store", "http://127.0.0.1:1/api", h100_jobs=2)
         # the nodes are this machine
-        + 'interface = "lo"\n'
-        + f'setup = ["export PYTHONPATH={ROOT}"]\n'
+        + f'interface = "lo"\nsetup = ["export PYTHONPATH={ROOT}"]\n'
     )
     return load_profile(path, environment={})
 
@@ -82,20 +71,15 @@ def test_a_job_answers_what_waits_and_ends(
     assert "1 batches answered, none waiting" in server_log(site, store, NAME, job).read_text()
 
 
-def test_the_command_line_shows_the_script(tmp_path: Path, site: Profile) -> None:
-    output = subprocess.run(
-        [
-            *(sys.executable, "-m", "slvmeval", "serve-llm", "--script"),
-            *("--profile", str(tmp_path / "site.toml"), "--model-folder", str(tmp_path)),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
-    assert "#SBATCH --partition=h100" in output.stdout
-    assert "--gres=gpu:h100:1" in output.stdout
-    assert "vllm serve Qwen/Qwen3-8B" in output.stdout
-    assert "--reasoning-parser qwen3" in output.stdout
+def test_the_command_line_shows_the_script(
+    tmp_path: Path, site: Profile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile, folder = str(tmp_path / "site.toml"), str(tmp_path)
+    assert main(["serve-llm", "--script", "--profile", profile, "--model-folder", folder]) == 0
+    printed = capsys.readouterr()
+    assert "#SBATCH --partition=h100" in printed.out
+    assert "--gres=gpu:h100:1" in printed.out
+    assert "vllm serve Qwen/Qwen3-8B" in printed.out
+    assert "--reasoning-parser qwen3" in printed.out
     # without weights in the model folder it would ask the hub, and says so
-    assert "not in" in output.stderr
+    assert "not in" in printed.err

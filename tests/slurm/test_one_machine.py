@@ -66,22 +66,6 @@ def test_gpus_that_no_node_has_are_refused(slurm: Slurm) -> None:
         slurm.sbatch("-p", "h100", "--gres=gpu:a100:1", wrap="true")
 
 
-def test_a_drained_node_takes_no_job(slurm: Slurm) -> None:
-    slurm.drain("c1")
-    slurm.wait(lambda: slurm.sinfo()["c1"] == "drained")
-    jobs = [slurm.sbatch("-c", "4", "-o", "/dev/null", wrap="sleep 60") for _ in range(2)]
-    slurm.wait(lambda: slurm.job(jobs[0])["JobState"] == "RUNNING")
-    assert slurm.job(jobs[0])["NodeList"] == "c2"
-    assert slurm.job(jobs[1])["JobState"] == "PENDING"
-    slurm.resume("c1")
-    slurm.wait(lambda: slurm.job(jobs[1])["JobState"] == "RUNNING")
-
-
-def test_a_job_ends_at_its_time_limit(slurm: Slurm) -> None:
-    job = slurm.sbatch("--time=00:01:00", "-o", "/dev/null", wrap="sleep 600")
-    slurm.wait(lambda: slurm.job(job)["JobState"] == "TIMEOUT", limit_s=130)
-
-
 def test_two_run_at_once_and_stop_leaves_no_process(slurm: Slurm, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="slurm-") as name:
         started = one_machine("start", name, "--cpu-nodes=1", "--gpu-nodes=1", "--gpus=1")

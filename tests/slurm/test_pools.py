@@ -287,16 +287,6 @@ def test_a_killed_worker_costs_its_item_only_and_is_back(store: Path) -> None:
         assert after["pid"] != before["pid"]
 
 
-def test_a_node_that_does_not_see_the_store_is_left_out(store: Path, tmp_path: Path) -> None:
-    only_c1 = f'[ "$SLURMD_NODENAME" != c1 ] || export SLVMEVAL_WORKER_STORE={tmp_path}/none'
-    with driver(store, {"cpu": pool(setup=(only_c1,))}) as flow:
-        flow.wait_for_room("cpu", 1, 1)
-        assert flow.submit("cpu", provenance_after, 0).result(timeout=30)["node"] == "c2"
-        (why,) = flow.cluster.state()["cpu"]["unfit"].values()
-        output = f"on node c1 (job 1) is unfit: the store {tmp_path}/none is not visible here"
-        assert output in re.sub(r"job \d+", "job 1", why)
-
-
 def test_a_store_that_no_node_sees_is_reported_for_each(store: Path, tmp_path: Path) -> None:
     with driver(store, {"cpu": pool(setup=(f"export SLVMEVAL_WORKER_STORE={tmp_path}/none",))}) as flow:
         with pytest.raises(PrerequisiteError, match="pool cpu: none of its nodes is fit") as problem:
