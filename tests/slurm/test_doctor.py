@@ -222,6 +222,9 @@ def test_each_kind_of_node_is_probed_with_what_the_pool_asks_for(
     slurm: Slurm, doctor: Doctor, tmp_path: Path
 ) -> None:
     profile = changed(tmp_path, only_cpu=True)
+    ended = slurm.folder / "log" / "jobs.txt"
+    # Slurm forgets jobs of earlier tests
+    earlier = len(ended.read_text().splitlines()) if ended.exists() else 0
     slurm.run("scontrol", "update", "NodeName=c2", "AvailableFeatures=big", "ActiveFeatures=big")
     try:
         slurm.wait(lambda: "big" in slurm.run("sinfo", "-h", "-N", "-n", "c2", "-o", "%f"))
@@ -235,7 +238,7 @@ def test_each_kind_of_node_is_probed_with_what_the_pool_asks_for(
     # what the probes asked for, as SLURM has it
     asked = [
         slurm.job(line.split()[0].removeprefix("JobId="))
-        for line in (slurm.folder / "log" / "jobs.txt").read_text().splitlines()
+        for line in ended.read_text().splitlines()[earlier:]
         if "slvmeval-doctor-" in line
     ]
     pool = load_profile(profile, environment={}).pools["cpu"]
