@@ -86,9 +86,6 @@ def needs_prefect(site: Profile) -> bool:
     if site.pools or site.prefect_api_url or os.environ.get("PREFECT_API_URL") or is_installed("prefect"):
         require_package("prefect")
         return True
-    log.info(
-        "local processes do the work, without Prefect's pages; pip install 'slvmeval[cluster]' adds these"
-    )
     return False
 
 
