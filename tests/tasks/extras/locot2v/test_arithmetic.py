@@ -17,7 +17,7 @@ from tasks.extras.locot2v.flow import dis_flow
 from tasks.extras.locot2v.pixel_metrics import temporal_flicker, warping_error
 from tasks.extras.locot2v.pixel_scorers import PIXEL_DIMENSIONS
 from tasks.extras.locot2v.suite import Locot2vBench
-from tasks.extras.locot2v.technical_quality import Windows, pieces, spread_places, views
+from tasks.extras.locot2v.technical_quality import Windows, pieces, spread_indices, views
 from tasks.llm.usage import NotJudged
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import ScoredVideo
@@ -173,11 +173,11 @@ def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int, fp
 
 
 def test_frames_are_every_second_one_of_each_part() -> None:
-    places = spread_places(600, 3, 32, np.random.default_rng(0)).reshape(3, 32)
+    places = spread_indices(600, 3, 32, np.random.default_rng(0)).reshape(3, 32)
     assert (np.diff(places) == 2).all()
     assert ((places // 200) == np.arange(3)[:, None]).all()
     # a short piece is gone through again
-    short = spread_places(10, 2, 32, np.random.default_rng(0))
+    short = spread_indices(10, 2, 32, np.random.default_rng(0))
     assert short.max() < 10
     assert len(short) == 64
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tasks.extras.locot2v import picture_models
-from tasks.extras.locot2v.aesthetic_quality import places_at, share_of_bound, upper_bound
+from tasks.extras.locot2v.aesthetic_quality import indices_at, share_of_bound, upper_bound
 from tasks.extras.locot2v.event_consistency import (
     between_events,
     event_places,
@@ -95,7 +95,7 @@ def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) 
     [(50, 24.0, [0, 24, 48]), (3, 1.0, [0, 1, 2]), (2, 0.5, [0, 1]), (5, 2.5, [0, 2]), (1, 8.0, [0])],
 )
 def test_a_frame_a_second_from_the_first_on(frames: int, fps: float, places: list[int]) -> None:
-    assert places_at(scenes([frames], fps=fps), 1.0) == places
+    assert indices_at(scenes([frames], fps=fps), 1.0) == places
 
 
 def test_the_bound_is_the_mean_of_the_best_tenth() -> None:
