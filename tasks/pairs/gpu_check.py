@@ -437,7 +437,7 @@ def _file_name(report: GpuCheckReport) -> str:
 
 
 def main(mark: str, asked: str) -> int:
-    """Check what a request says and print the report; return 1 if a build would fail."""
+    """Run the check that a request describes, and print its report; return 1 if a build would fail."""
     try:
         report = check_gpu(GpuCheckRequest.model_validate_json(asked), lambda line: print(line, flush=True))
     except SlvmevalError as problem:

@@ -148,7 +148,7 @@ def read_scores(path: Path, suite: str = "") -> list[SuiteScore]:
             )
         by_id[id_] = one
     if not by_id:
-        raise UserInputError(f"{path} holds no score{f' of {suite}' if suite else ''}")
+        raise UserInputError(f"{path} has no scores{f' of {suite}' if suite else ''}")
     return list(by_id.values())
 
 
