@@ -7,17 +7,25 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
+from typing import cast
+from uuid import UUID
 
 import httpx
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+from flows.declaration import artifact_key
 
 log = logging.getLogger(__name__)
 
 #: Seconds that the end of a build waits for an unavailable server.
 WAIT_S = 600.0
 _RETRY_S = 3.0
+#: Minimum time between two updates of a stage's progress: each is a request.
+_SHOW_EVERY_S = 2.0
 
 #: Errors of a request when the server is unavailable or rejects it.
 SERVER_ERRORS = (httpx.HTTPError, PrefectException, RuntimeError, OSError)
@@ -117,3 +125,42 @@ class RunBoard:
 def _refused(problem: Exception) -> bool:
     """Return whether the server rejected a request, so that a retry is useless."""
     return isinstance(problem, httpx.HTTPStatusError) and problem.response.status_code < 500
+
+
+class StageArtifacts:
+    """Listens to a run's progress and shows it in Prefect's UI.
+
+    Parameters
+    ----------
+    board
+        Makes the requests.
+    counted
+        Noun for what is counted.
+    """
+
+    def __init__(self, board: RunBoard, counted: str) -> None:
+        self._board, self._counted = board, counted
+        self._artifacts: dict[str, UUID] = {}
+        self._shown: dict[str, float] = {}
+        self._state: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show the number of completed items of a stage."""
+        self._state[stage] = done, total
+        soon = time.monotonic() - self._shown.get(stage, -_SHOW_EVERY_S) < _SHOW_EVERY_S
+        if soon and done < total:
+            return
+        self._shown[stage] = time.monotonic()
+        self._board.post(f"progress of {stage}", partial(self._request, stage))
+
+    def _request(self, stage: str) -> None:
+        done, total = self._state[stage]
+        share = 100.0 * done / max(total, 1)
+        text = f"{stage}: {done} of {total} {self._counted}"
+        if stage in self._artifacts:
+            update_progress_artifact(self._artifacts[stage], progress=share, description=text)
+        else:
+            artifact_id = create_progress_artifact(
+                progress=share, key=f"progress-{artifact_key(stage)}", description=text
+            )
+            self._artifacts[stage] = cast(UUID, artifact_id)

@@ -100,7 +100,7 @@ def page(run: FlowRun) -> str:
     return url_for(run) or str(run.id)
 
 
-def nobody_takes_it(client: SyncPrefectClient, deployment: DeploymentResponse) -> str | None:
+def why_not_taken(client: SyncPrefectClient, deployment: DeploymentResponse) -> str | None:
     """Return advice if no worker would take a run, else None."""
     pool = deployment.work_pool_name
     if pool is None:

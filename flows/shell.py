@@ -19,12 +19,11 @@ from prefect.context import FlowRunContext, TagsContext
 from prefect.states import Completed, Failed
 from prefect_dask.task_runners import DaskTaskRunner
 
-from flows.board import RunBoard
+from flows.board import RunBoard, StageArtifacts
 from flows.declaration import Artifact, FlowDeclaration, NothingToDo, OptionsT, ResultT
 from flows.parameters import FlowParameters
 from flows.prefect_executor import PrefectExecutor, site_cluster
 from flows.run_ends import TaskEnds, end_dead_runs, keep_termination
-from flows.stage_artifacts import StageArtifacts
 from infra.executor import Executor
 from infra.leftovers import end_left_jobs
 from infra.prefect_server import log_level, prefect_server, quiet_libraries

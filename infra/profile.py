@@ -125,7 +125,7 @@ class Profile(Frozen):
     _file: Path | None = PrivateAttr(default=None)
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """Name of this profile in messages, with its path."""
         return f"profile {self._file}" if self._file is not None else "profile"
 
@@ -161,10 +161,10 @@ class Profile(Frozen):
         """
         pools = [pool_name for pool_name, pool in self.pools.items() if pool.gpus]
         if name:
-            return known_pool(name, pools, f"GPU pools of {self.place}")
+            return known_pool(name, pools, f"GPU pools of {self.label}")
         if not pools:
             raise UserInputError(
-                f"{self.place} has no GPU pool {why}: add a table such as [pools.h100], or run the printed "
+                f"{self.label} has no GPU pool {why}: add a table such as [pools.h100], or run the printed "
                 "command yourself on a machine with a GPU"
             )
         return pools[0]

@@ -45,7 +45,7 @@ def provenance(started: float, packages: Iterable[str] = (), **extra: Any) -> di
     }
 
 
-def without_place(provenance: Mapping[str, Any]) -> dict[str, Any]:
+def without_machine(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Return a provenance without the names of host, partition, node and job."""
     return {key: value for key, value in provenance.items() if key not in ("host", *_JOB_VARIABLES)}
 

@@ -84,7 +84,7 @@ def parse_table(path: Path, text: str, tabs: bool | None = None, needed: Collect
     ----------
     tabs
         Whether tabs separate the cells; by default for ``.tsv``. Otherwise commas do, or semicolons or tabs
-        if the first line shows that (or says it, as ``sep=;``).
+        if the first line shows that (or states it, as ``sep=;``).
     needed
         Columns that it must have.
 

@@ -93,7 +93,7 @@ def test_a_command_that_cannot_be_loaded_leaves_the_others(
 ) -> None:
     import typer
 
-    from slvmeval.cli.added import register_added
+    from slvmeval.cli.main import register_added
 
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()

@@ -256,7 +256,7 @@ def _environment(
     if server:
         variables["PREFECT_API_URL"] = server
     variables[POOL_VARIABLE] = pool_name
-    variables[PROFILE] = profile.place
+    variables[PROFILE] = profile.label
     variables[worker_setup.HARDWARE] = hardware
     variables[worker_setup.RUN] = run
     variables[worker_setup.STORE] = str(Store(store).root)

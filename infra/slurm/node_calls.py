@@ -147,7 +147,7 @@ def run_on_nodes(
             try:
                 commands.submit(script)
             except SlvmevalError as problem:
-                look = f"look at pools.{program.pool} in {profile.place}"
+                look = f"look at pools.{program.pool} in {profile.label}"
                 answers[program.job_name] = NodeAnswer(None, problem=f"{problem}: {look}")
         seen = _until_over(set(names) - set(answers), wait_s, run_s, poll_s, tell)
     finally:
@@ -210,12 +210,12 @@ def _why_waiting(profile: Profile, program: NodeProgram, job: commands.Job, wait
     lasting = lasting_wait(job.reason)
     if lasting is not None:
         keys = ", ".join(f"pools.{program.pool}.{key}" for key in lasting.keys)
-        look = f"; look at {keys} in {profile.place}" if keys else ""
+        look = f"; look at {keys} in {profile.label}" if keys else ""
         return f"job {job.id} would never start by itself ({job.reason}): {lasting.remedy}{look}"
     if is_unknown(job.reason):
         return (
             f"job {job.id} waits, and SLURM says: {job.reason}. If that does not end by itself, change "
-            f"pools.{program.pool} in {profile.place}"
+            f"pools.{program.pool} in {profile.label}"
         )
     reason = f" ({job.reason})" if job.reason else ""
     return (
@@ -232,9 +232,9 @@ def _why_silent(profile: Profile, program: NodeProgram, job: commands.Job | None
     if not text:
         return (
             f"{ended}, but its report did not reach {program.log.parent}: nodes cannot see that "
-            f"folder; put it on a file system that they share (store, job_logs in {profile.place})"
+            f"folder; put it on a file system that they share (store, job_logs in {profile.label})"
         )
-    pool, place = f"pools.{program.pool}", profile.place
+    pool, place = f"pools.{program.pool}", profile.label
     why = {
         "OUT_OF_MEMORY": f"it used more memory than allowed; raise {pool}.memory in {place}",
         "TIMEOUT": "it took longer than its time limit",

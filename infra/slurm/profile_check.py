@@ -42,7 +42,7 @@ def pool_misfits(
 ) -> list[str]:
     """Return the settings of one pool that no node of the cluster satisfies, as messages."""
     return [
-        f"{profile.place}: pools.{name}.{key}: {message}"
+        f"{profile.label}: pools.{name}.{key}: {message}"
         for key, message in _misfits(profile.pools[name], partitions, nodes)
     ]
 

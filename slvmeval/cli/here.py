@@ -53,7 +53,7 @@ def here(
     Without a command, show the current store and the next step.
     """
     if context.invoked_subcommand is None:
-        terminal.say(*where_one_is(Path.cwd(), options), "", "slvmeval --help lists all commands")
+        terminal.say(*store_and_next_step(Path.cwd(), options), "", "slvmeval --help lists all commands")
 
 
 _OWN_VIDEOS = (
@@ -62,7 +62,7 @@ _OWN_VIDEOS = (
 )
 
 
-def where_one_is(folder: Path, given: SiteParameters | None = None) -> Iterator[str]:
+def store_and_next_step(folder: Path, given: SiteParameters | None = None) -> Iterator[str]:
     """Yield lines about the store that commands in a folder would use, its last build and the next step."""
     from storage_schemas.store import Store
 

@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -20,8 +20,7 @@ from typer.core import TyperGroup
 
 from infra.end_signals import end_signals
 from infra.surroundings import prepare_surroundings
-from slvmeval.cli import here, listing, models, prompts
-from slvmeval.cli.added import register_added
+from slvmeval.cli import here, listing, models, prompts, terminal
 from slvmeval.cli.annotate import annotate
 from slvmeval.cli.build import build, init, sources
 from slvmeval.cli.cluster import deploy, slurm
@@ -31,6 +30,7 @@ from slvmeval.cli.evaluate import evaluate, report
 from slvmeval.cli.help import USAGE_ERROR, CompactGroup
 from slvmeval.cli.store import captions, pairs, publish, status, upkeep
 from slvmeval.cli.suite import suite
+from tasks.plugins import added_points
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +102,30 @@ for group in (
     slurm,
 ):
     group.register(app)
+
+
+def register_added(groups: Mapping[str, typer.Typer]) -> None:
+    """Add the commands of installed packages; one that cannot be loaded is reported and left out.
+
+    A package adds a command by an entry point in the group ``slvmeval.commands``. Its name is the command's
+    or, in one of our groups, ``GROUP.COMMAND``, such as ``suite.prompts``; its value is ``module:register``,
+    a function that takes a :class:`typer.Typer` and adds the command to it.
+
+    Parameters
+    ----------
+    groups
+        The groups that may get more commands, by name; the top level is named "".
+    """
+    for name, point in added_points("slvmeval.commands", (), "command").items():
+        group = name.rpartition(".")[0]
+        try:
+            if group not in groups:
+                raise ImportError(f"there is no group of commands {group!r}")
+            point.load()(groups[group])
+        except (ImportError, AttributeError) as problem:
+            terminal.tell(f"warning: command {name} cannot be loaded from {point.value}: {problem}")
+
+
 register_added({"": app, "suite": suite.app})
 
 

@@ -265,7 +265,7 @@ def _pixel_breaches(operation: PixelOperation[Any], trial: _Trial) -> Iterator[s
             choice = operation.choose(trial.clip, parameters)
             after = operation.apply(trial.frames, 0, trial.clip, parameters, choice)
         except ClipNotDegradable as problem:
-            yield f"{where}the clip cannot be degraded ({problem}): give clip=… and analysis=… that can"
+            yield f"{where}the clip cannot be degraded ({problem}): give clip=… and analysis=… that can be"
             continue
         try:
             canonical_json(choice)

@@ -1,6 +1,6 @@
 """Human annotation: people see the pairs of a release, and their answers become votes; or they rate videos.
 
-Others use :mod:`tasks.annotation.desk` (the database behind the pages), :mod:`tasks.annotation.exchange`
+Used elsewhere: :mod:`tasks.annotation.desk` (the database behind the pages), :mod:`tasks.annotation.exchange`
 (files for platforms that show tasks themselves), :mod:`~tasks.annotation.campaign` (settings),
 :mod:`~tasks.annotation.publish` (publish a release as a campaign), :mod:`~tasks.annotation.publish_ratings`
 (publish generated videos to raters), :mod:`~tasks.annotation.ratings_file` (their ratings as a file),

@@ -238,8 +238,8 @@ class PairTask(PairMedia):
     def watch_s(self, look_share: float | None) -> float:
         """Return how long its videos must be watched, in seconds at normal speed.
 
-        Both play side by side: first the stretches, or the share, of both, and after the preference what was
-        changed, from which a stretch at the same time of both counts once.
+        Both play side by side. First the worker watches the stretches, or the share, of both; after the
+        preference, the changed parts, of which those at the same time in both videos count once.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class PairTask(PairMedia):
             free viewing, which counts whole videos.
         """
         if look_share is None:
-            # who watches freely sees both videos before an answer, and later only points at the parts
+            # in free viewing both are watched before the answer, and changed parts are only marked later
             return max(self.high_s, self.low_s)
         look_s = max(
             look_share * self.seconds(side) or sum(end - start for start, end in self.looks(side))

@@ -16,7 +16,7 @@ from tasks.annotation.desk.ratings import Check, CheckedRating, Verdict
 from tasks.annotation.installation import annotation_folder
 from tasks.annotation.rating_task import VideoRating
 
-#: Nobody has confirmed the rating yet.
+#: The rating is not confirmed yet.
 NOT_CHECKED = "not_checked"
 #: A checker sent the rating back, and its rater has not rated again.
 SENT_BACK = "sent_back"
@@ -101,7 +101,7 @@ def sort_out(
         if one.given.worker in excluded:
             left_out.append(LeftOutRating(one.given, RATER_EXCLUDED, "the rater was excluded"))
         elif check and not one.confirmed:
-            left_out.append(LeftOutRating(one.given, NOT_CHECKED, "nobody has confirmed it yet"))
+            left_out.append(LeftOutRating(one.given, NOT_CHECKED, "not confirmed yet"))
         else:
             used.append(one.given)
     known = {one.given.vote_id for one in ratings}

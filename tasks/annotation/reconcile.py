@@ -43,7 +43,7 @@ class Reconciled:
     approve
         Unsettled submissions of workers with enough tasks.
     bonuses
-        Amounts due beyond the reward, or in total if they did less than a submission.
+        Amounts due beyond the reward, or the total if it is less than a submission's.
     unanswered
         Submissions without paid work here.
     """

@@ -53,7 +53,7 @@ class Behaviour(StrEnum):
     COLLUDING = "colluding"
     #: recognises pairs of equal videos and gold pairs, and answers the others as random ones do
     KNOWS_CHECKS = "knows checks"
-    #: reads in the bytes which video is the source and which are equal, and rates A without looking
+    #: tells from the files' bytes which video is the source, or that both are equal; rates A without watching
     READS_BYTES = "reads bytes"
 
 
@@ -98,12 +98,12 @@ class SimulatedCampaign:
     answers, checks
         Answers that were paid, and check tasks among them.
     decided, kept, right
-        Pairs that were decided, pairs that were kept, and pairs decided as their damage deserves.
+        Pairs that were decided, pairs that were kept, and pairs decided correctly.
     clear, clear_kept
         Pairs whose damage is clear, and those among them that were kept.
     certainty
-        Under the rule `strict`, the pairs by the class of `CLASSES` that the stated probability of clear
-        damage is in.
+        Under the rule `strict`, the pairs by class (`CLASSES`) of the stated probability that the damage is
+        clear.
     """
 
     rule: RuleName

@@ -186,7 +186,7 @@ class ChatClient:
     def __init__(self, server: ChatServer) -> None:
         self.server = server
         self._lock = threading.Lock()
-        self._asking = ServerAsking(server, lambda _place, _answer: None)
+        self._asking = ServerAsking(server, lambda _index, _answer: None)
         self._running: tuple[asyncio.AbstractEventLoop, threading.Thread, weakref.finalize[Any, Any]] | None
         self._running = None
 

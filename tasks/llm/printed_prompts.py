@@ -118,7 +118,7 @@ def _papers() -> Mapping[str, _Paper]:
 
 
 def bare_digest(text: str) -> str:
-    """Return the checksum of a text without what copies of a paper have differently: spaces and quotes."""
+    """Return the checksum of a text, ignoring spaces and quotes, which differ between copies of a paper."""
     return digest_text(_UNSURE.sub("", text))
 
 

@@ -110,7 +110,7 @@ def prompt_text(key: str, own: str | Path | None = None) -> str:
         If the user's cannot be read or cannot replace the built-in one.
     """
     prompt = prompt_catalogue()[key]
-    path = _own_place(key, own)
+    path = _own_file(key, own)
     if path is None:
         return _ours(key)
     text = _read(path)
@@ -138,7 +138,7 @@ def own_text(key: str, own: str | Path | None) -> str | None:
     UserInputError
         If it cannot be read or is empty.
     """
-    path = _own_place(key, own)
+    path = _own_file(key, own)
     if path is None:
         return None
     text = _read(path)
@@ -292,7 +292,7 @@ def _folder(own: str | Path) -> Path:
     return root
 
 
-def _own_place(key: str, own: str | Path | None) -> Path | None:
+def _own_file(key: str, own: str | Path | None) -> Path | None:
     if not own:
         return None
     path = _folder(own) / f"{key}{_SUFFIX}"

@@ -151,7 +151,7 @@ class Estimate:
     model
         The model whose price applies, as in the price list.
     cached_in, written_in
-        Of `tokens_in`, those that the provider's cache has by then, and those written to it.
+        Of `tokens_in`, those read from the provider's cache, and those written to it.
     once
         Name of work that other requests reuse, also those of other evaluators; it is paid for once.
     """

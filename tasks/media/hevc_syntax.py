@@ -86,7 +86,7 @@ def _reference_set(bits: Bits, sets: Sequence[ReferenceSet], in_slice: bool) -> 
     if sets and bits.u(1):
         back = bits.ue() + 1 if in_slice else 1
         if back > len(sets):
-            raise InvalidBitstream("a reference picture set is told from one that does not exist")
+            raise InvalidBitstream("a reference picture set is predicted from one that does not exist")
         negative = bits.u(1)
         shift = bits.ue() + 1
         shift = -shift if negative else shift

@@ -58,7 +58,7 @@ class VideoInfo:
     damage
         How the frames of a file that is shorter than it says are taken; decoding may find other damage.
     display_matrix
-        How the first frame is to be turned, and with it all; None if the file does not say it.
+        How the first frame is to be turned, and with it all; None if the file does not state it.
     crop
         What the container says is not to be shown of each decoded picture.
     """

@@ -124,7 +124,7 @@ def _riff_end(file: BinaryIO, end: int) -> int:
 
 
 def _asf_end(file: BinaryIO, end: int) -> int:
-    """Return the end of the packets of a Windows Media file, if it says it."""
+    """Return the end of the packets of a Windows Media file, if the file states it."""
     file.seek(16)
     start = int.from_bytes(file.read(8), "little")
     file.seek(start)
@@ -133,7 +133,7 @@ def _asf_end(file: BinaryIO, end: int) -> int:
 
 
 def _mxf_end(file: BinaryIO, end: int) -> int:
-    """Return the first place behind the pictures of an MXF file that must be there, if it says one."""
+    """Return the position behind the pictures up to which an MXF file must reach, if it states one."""
     file.seek(16)
     length = (file.read(1) or b"\0")[0]  # of the length itself, in its lower bits, where it is long
     file.seek(17 + (length & 0x7F if length & 0x80 else 0))

@@ -82,7 +82,7 @@ def load_model(kind: str, path: Path, device: str, **options: Any) -> Any:
         For an unknown kind, one that needs a model server, and by loaders for an unknown dtype.
     PrerequisiteError
         If a package's loader cannot be imported; by loaders, if torch or its libraries are not installed, or
-        `path` holds no such model.
+        `path` has no such model.
     """
     if check_kind(kind) == SERVED:
         raise UserInputError(f"models of kind {SERVED!r} run behind a model server and are not loaded here")

@@ -40,8 +40,8 @@ class Residence:
     """Loaded models, least recently used first.
 
     Callers request a model with :meth:`get` each time and keep no reference: its memory is released only
-    when nothing refers to it any more. A model with resources that garbage collection does not release has a
-    method ``release()``, called once when the model is freed.
+    when nothing refers to it any longer. A model with resources that garbage collection does not release
+    has a method ``release()``, called once when the model is freed.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ class StableDiffusionInpainter(Inpainter):
                 strength=1.0,
                 num_inference_steps=steps,
                 guidance_scale=guidance,
-                generator=[torch.Generator("cpu").manual_seed(seeds[place]) for place in drawn],
+                generator=[torch.Generator("cpu").manual_seed(seeds[index]) for index in drawn],
                 output_type="np",
             ).images
         return as_bytes(painted, "the inpainting model")[:count, :height, :width]

@@ -213,7 +213,7 @@ class TransformersModel:
         UserInputError
             For an unknown dtype.
         PrerequisiteError
-            If torch or transformers are not installed, or the folder holds no such checkpoint.
+            If torch or transformers are not installed, or the folder has no such checkpoint.
         """
         dtype = dtype or cls.usual_dtype
         wanted, transformers = torch_dtype(dtype), library("transformers")

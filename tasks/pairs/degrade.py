@@ -303,7 +303,7 @@ def _write_pair(
     passed_over: dict[str, str],
     removed: Sequence[int] | None = None,
 ) -> None:
-    """Write a pair; `removed` are the units that differ if they are not the drawn clips."""
+    """Write a pair; `removed` are the units that differ, by default the drawn clips."""
     started = time.monotonic()
     fps = float(job.fps)
     excerpt, begin, count = None, 0, facts.timeline.count

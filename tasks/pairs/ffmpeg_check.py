@@ -87,7 +87,7 @@ def compare_frames(
         Steps of 255 by which a sample may differ: other versions of FFmpeg may round otherwise.
     """
     if not video.is_file():
-        return SourceFrames(0, problem=f"its video is not at {video} any more: put it back")
+        return SourceFrames(0, problem=f"its video is no longer at {video}: put it back")
     if digest_file(video) != content_sha256:
         return SourceFrames(0, problem=f"{video} changed since it was catalogued: restore it, or build again")
     differences: list[FrameDifference] = []

@@ -300,7 +300,7 @@ def read_pairs_file(path: Path, *, fps: Fraction = Fraction(1), long_side: int =
         seen[pair.id] = number
         pairs.append(pair)
     if not pairs:
-        raise UserInputError(f"pairs file {path} holds no pair: write one JSON object a line")
+        raise UserInputError(f"pairs file {path} has no pairs: write one JSON object per line")
     return pairs
 
 

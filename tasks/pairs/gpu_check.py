@@ -150,7 +150,7 @@ class GpuCheckReport(Frozen):
 
 @dataclass(frozen=True)
 class _Task:
-    """An aspect to check: its operation, parameters, place, and the names of its models."""
+    """An aspect to check: its operation, parameters, pool, and the names of its models."""
 
     aspect: str
     operation: PixelOperation[Any]
@@ -288,7 +288,7 @@ def _make(task: _Task, parameters: Any, hub: Models, planes: Planes) -> tuple[di
         analysis=FULL_ANALYSIS,
         seed=(0, "doctor", "--gpu", task.aspect),
         models=hub,
-        read=lambda place, count: planes[place : place + count],
+        read=lambda first, count: planes[first : first + count],
     )
     try:
         choice = operation.choose(clip, parameters)
@@ -300,13 +300,13 @@ def _make(task: _Task, parameters: Any, hub: Models, planes: Planes) -> tuple[di
         parameters = parameters.model_copy(update=dict.fromkeys(thresholds, 0.0))
         choice = operation.choose(clip, parameters)
     changed = 0
-    for place in range(0, len(planes), operation.frames_at_once):
-        before = planes[place : place + operation.frames_at_once]
+    for first in range(0, len(planes), operation.frames_at_once):
+        before = planes[first : first + operation.frames_at_once]
         if operation.works_on == "rgb":
             rgb = planes_to_rgb(before, clip.color)
-            after = rgb_to_planes(operation.apply(rgb, place, clip, parameters, choice), clip.color)
+            after = rgb_to_planes(operation.apply(rgb, first, clip, parameters, choice), clip.color)
         else:
-            after = operation.apply(before, place, clip, parameters, choice)
+            after = operation.apply(before, first, clip, parameters, choice)
         changed += int((after != before).any(axis=(1, 2)).sum())
     if not changed:
         raise ClipNotDegradable("no frame was changed")
@@ -437,7 +437,7 @@ def _file_name(report: GpuCheckReport) -> str:
 
 
 def main(mark: str, asked: str) -> int:
-    """Check what a request says and print the report; return 1 if a build would fail."""
+    """Run the check that a request describes, and print its report; return 1 if a build would fail."""
     try:
         report = check_gpu(GpuCheckRequest.model_validate_json(asked), lambda line: print(line, flush=True))
     except SlvmevalError as problem:

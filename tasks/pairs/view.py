@@ -121,16 +121,16 @@ class SideSlice(Side):
     """A slice of a side; its times are those of the whole video."""
 
     def __init__(self, whole: Side, indices: range) -> None:
-        self._whole, self._places = whole, indices
+        self._whole, self._indices = whole, indices
         self.width, self.height, self.color, self.fps = whole.width, whole.height, whole.color, whole.fps
 
     def __len__(self) -> int:
         """Return the number of frames."""
-        return len(self._places)
+        return len(self._indices)
 
     def planes(self, indices: Sequence[int]) -> Planes:
         """Return frames by index within the slice."""
-        return self._whole.planes([self._places[index] for index in indices])
+        return self._whole.planes([self._indices[index] for index in indices])
 
     @property
     def family(self) -> str:
@@ -139,12 +139,12 @@ class SideSlice(Side):
 
     def frame_ids(self, indices: Sequence[int]) -> list[str]:
         """Return the identity of frames by index within the slice."""
-        return self._whole.frame_ids([self._places[index] for index in indices])
+        return self._whole.frame_ids([self._indices[index] for index in indices])
 
     @property
     def times_s(self) -> NDArray[np.float64]:
         """When each frame is shown, in seconds of the whole video."""
-        return self._whole.times_s[np.asarray(self._places, dtype=np.intp)]
+        return self._whole.times_s[np.asarray(self._indices, dtype=np.intp)]
 
 
 class StoredSide(Side):

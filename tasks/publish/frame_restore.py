@@ -65,7 +65,7 @@ def _restore(release: Release, row: SourceRow, recipe: Recipe, tell: Callable[[s
         )
     if not Path(row.video).is_file():
         raise StoreError(
-            f"the frames of {row.title} were evicted, and its video is not at {row.video} any more: "
+            f"the frames of {row.title} were evicted, and its video is no longer at {row.video}: "
             "put it back, build again from where it is now, or pull the release again if it was pulled"
         )
     tell(f"making the frames of {row.title} again")

@@ -188,7 +188,7 @@ def _packed_list(repository: str, revision: str, work: Path) -> PackedList:
     _download(repository, revision, work, [PACKED_LIST])
     if not (work / PACKED_LIST).is_file():
         raise UserInputError(
-            f"{repository} has no {PACKED_LIST}, so it holds no release that can be opened: it was not "
+            f"{repository} has no {PACKED_LIST}, so it has no release that can be opened: it was not "
             "written by `slvmeval export --push`, or its upload is not complete"
         )
     return read_packed_list(work / PACKED_LIST)

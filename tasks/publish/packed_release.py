@@ -36,7 +36,7 @@ from storage_schemas.ids import artifact_id, digest_file, digest_value
 from storage_schemas.json_checksum import with_checksum, without_checksum
 from storage_schemas.model import Frozen
 from storage_schemas.names import Name
-from storage_schemas.provenance import without_place
+from storage_schemas.provenance import without_machine
 from storage_schemas.regular_files import read_regular, why_unread
 from storage_schemas.release import RELEASE, Release, release_versions
 from storage_schemas.set_aside import SetAsideRow
@@ -171,7 +171,7 @@ def _artifacts(release: Release, row: SourceRow) -> Iterator[tuple[str, str]]:
 
 def _portable(manifest: Manifest) -> bytes:
     """Return a manifest, as stored, without details of the machine."""
-    portable = manifest.model_copy(update={"provenance": without_place(manifest.provenance)})
+    portable = manifest.model_copy(update={"provenance": without_machine(manifest.provenance)})
     return with_checksum(portable.model_dump_json(indent=1))
 
 
@@ -243,7 +243,7 @@ def _portable_version(release: Release, folder: Path) -> None:
         if row.source_id in source_ids
     ]
     degraded = {
-        row.degraded_clip: row.model_copy(update={"provenance": without_place(row.provenance)})
+        row.degraded_clip: row.model_copy(update={"provenance": without_machine(row.provenance)})
         for row in release.degraded_clips()
     }
     clips = [clip for row in sources for clip in release.clips(row.source_id)]

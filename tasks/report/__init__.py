@@ -1,3 +1,4 @@
-"""Judgements and scores as tables, figures and pages. Others use table, formats, owned_folder, published,
-release_facts and write.
+"""Judgements and scores as tables, figures and pages.
+
+Used elsewhere: table, formats, owned_folder, published, release_facts and write.
 """

@@ -150,15 +150,14 @@ def marks_of(
     """Mark the best value, and the second best.
 
     The best has an interval above those of all others, and `MIN_SOURCES` sources; the second has one above
-    those of all but the best. So nothing is marked among fewer than two values, or where none is clearly
-    best: the mark would mean nothing.
+    those of all but the best. Nothing is marked among fewer than two values, or if none is clearly best.
 
     Parameters
     ----------
     compared
         Accuracies with their clustered intervals; None where one is not compared.
     clearly
-        False in the form of the paper, whose tables mark the greatest numbers: intervals may then overlap.
+        False marks the highest numbers, as the paper's tables do, even if intervals overlap.
     """
     marks: list[Mark] = [""] * len(compared)
     held = [(*one, index) for index, one in enumerate(compared) if one is not None]

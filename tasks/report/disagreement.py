@@ -40,7 +40,7 @@ class DisputedPair:
 
 @dataclass(frozen=True, kw_only=True)
 class PairLine:
-    """A disputed pair's entry in the list, whatever kind of pairs it is from.
+    """A disputed pair's entry in the list, of any kind of pairs.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class EvaluatorAnswers:
 
 @dataclass(frozen=True, kw_only=True)
 class PairPage:
-    """All that the page of a disputed pair shows, whatever kind of pairs it is from.
+    """All that the page of a disputed pair shows, of any kind of pairs.
 
     Parameters
     ----------

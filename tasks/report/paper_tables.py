@@ -312,7 +312,7 @@ def _retention_table(table: Table, release: str) -> PaperPiece:
         "rate": "Retention rate (\\%)",
     }
     lines = [_line(["Aspect", *titles.values()]), "\\midrule"]
-    for row in sorted(table.rows, key=lambda row: _retention_place(row["aspect"])):
+    for row in sorted(table.rows, key=lambda row: _retention_order(row["aspect"])):
         total = row["aspect"] == ALL
         name = "Total" if total else row["aspect"].replace("_", " ").title()
         lines += ["\\midrule"] if total else []
@@ -326,7 +326,7 @@ def _sentence(text: str) -> str:
     return latex(text[:1].upper() + text[1:])
 
 
-def _retention_place(aspect: str) -> tuple[int, str]:
+def _retention_order(aspect: str) -> tuple[int, str]:
     # the total is last, after aspects that the paper lacks
     if aspect in _RETENTION_ORDER:
         return _RETENTION_ORDER.index(aspect), ""

@@ -49,7 +49,7 @@ class PublishedValue:
     Parameters
     ----------
     row, column
-        Its place, as named in the file.
+        Its row and column, as named in the file.
     text
         As printed; empty if it is not legible.
     value, half
@@ -280,7 +280,7 @@ def hold_against(
 
 
 class _Fit:
-    """Which published values have a place in a report, and lines on the others."""
+    """Which published values a report has too, and lines on the others."""
 
     def __init__(self, published: Published, gathered: JudgedPairs) -> None:
         self._published = published
@@ -343,7 +343,7 @@ class _Fit:
         if name in names:
             return True
         hint = suggestion(name, names, "there are")
-        line = f"{_place(value)}: unknown {what} {name!r} in {value.gives} ({hint}): not compared"
+        line = f"{_table_name(value)}: unknown {what} {name!r} in {value.gives} ({hint}): not compared"
         self._problems[line] = None
         return False
 
@@ -368,7 +368,7 @@ class _Fit:
             return True
         if self.is_named(value, "aspect", name, [*self._aspects, *more]):
             if empty:
-                self._absent.setdefault((_place(value), empty.rstrip(".")), {})
+                self._absent.setdefault((_table_name(value), empty.rstrip(".")), {})
             else:
                 what = f"aspect {name}" if name in self._aspects else name
                 self.lacks(value, what, "the report has no such row")
@@ -386,19 +386,19 @@ class _Fit:
 
     def lacks(self, value: PublishedValue, what: str, reason: str) -> None:
         """Note that a value has no counterpart."""
-        self._absent.setdefault((what, reason), {})[_place(value)] = None
+        self._absent.setdefault((what, reason), {})[_table_name(value)] = None
 
 
-def _place(value: PublishedValue) -> str:
+def _table_name(value: PublishedValue) -> str:
     return f"table {value.table}" if value.table[:1].isdigit() else value.table
 
 
-_PLACE = (Column("table", "table"), Column("section", "section", shown=False))
+_TABLE = (Column("table", "table"), Column("section", "section", shown=False))
 _ASPECT, _EVALUATOR = Column("aspect", "aspect", "aspect"), Column("evaluator", "evaluator")
 _ACCURACY = (
     _ASPECT,
     _EVALUATOR,
-    *_PLACE,
+    *_TABLE,
     Column("accuracy", "accuracy", "percent"),
     Column("half", "±", "percent", shown=False),
     Column("published", "published", "percent"),
@@ -496,7 +496,7 @@ def _needed(found: Equivalence) -> str:
 _DURATION = (
     _ASPECT,
     _EVALUATOR,
-    *_PLACE,
+    *_TABLE,
     Column("what", "of"),
     Column("ours", "here", "correlation"),
     Column("published", "published", "correlation"),
@@ -527,7 +527,7 @@ def _durations(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
 
 _RETAINED = (
     _ASPECT,
-    *_PLACE,
+    *_TABLE,
     Column("what", "column"),
     Column("ours", "here", "tenths"),
     Column("published", "published", "tenths"),
@@ -556,7 +556,7 @@ def _retained(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
 
 _FILTER = (
     _ASPECT,
-    *_PLACE,
+    *_TABLE,
     Column("ours", "Pearson's r", "correlation"),
     Column("text", "published"),
     Column("difference", "difference", "correlation"),
@@ -584,7 +584,7 @@ def _filters(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
 
 _FACTS = (
     Column("what", "of the release"),
-    *_PLACE,
+    *_TABLE,
     Column("ours", "here", "tenths"),
     Column("published", "published", "tenths"),
     Column("difference", "difference", "tenths"),

@@ -79,10 +79,10 @@ def systems_of(gathered: JudgedPairs) -> list[System]:
             shown = _SHOWN.get(stem, stem) + name[len(who[0]) :]
         published = f"clipscore?policy={policy}" if policy else uses.get(who, who[0])
         systems.append(System(who, published, shown, group, policy))
-    return sorted(systems, key=_place)
+    return sorted(systems, key=_order)
 
 
-def _place(system: System) -> tuple[int, int, str]:
+def _order(system: System) -> tuple[int, int, str]:
     """Order by group, then as in the paper, then by name; policies separately."""
     if system.policy:
         return len(_VIEWS), list(_POLICIES).index(system.policy), system.shown

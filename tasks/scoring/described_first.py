@@ -15,7 +15,7 @@ from storage_schemas.row_store import RowId
 from tasks.llm.answer_store import AnswerStore
 from tasks.llm.meter import Reservation
 from tasks.pairs.view import Pair, Side
-from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun
+from tasks.scoring.engine import CannotContinue, Form, Row, TaskRun
 from tasks.scoring.request import Request
 from tasks.scoring.submitted import BatchRecords, BatchService, Submitted
 
@@ -88,7 +88,7 @@ class _OfDescriptions:
             self.run.keep([row], self.held.pop(row.key, Reservation()))
             self.settled.add(row.key)
 
-    def give_up(self, problem: CannotGoOn) -> None:
+    def give_up(self, problem: CannotContinue) -> None:
         self.run.give_up(problem)
 
     def note(self, text: str) -> None:
@@ -111,7 +111,7 @@ class _OfReserved:
     def keep(self, rows: Sequence[Row], held: Reservation) -> None:
         self.run.keep(rows, held)
 
-    def give_up(self, problem: CannotGoOn) -> None:
+    def give_up(self, problem: CannotContinue) -> None:
         self.run.give_up(problem)
 
     def note(self, text: str) -> None:

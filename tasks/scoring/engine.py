@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 MAX_DEATHS = 2
 
 
-class CannotGoOn(Exception):
+class CannotContinue(Exception):
     """No unit of this kind can be answered here: a requirement of all of them is missing."""
 
 
@@ -133,7 +133,7 @@ class Kind(ABC, Generic[U]):
 
         Raises
         ------
-        CannotGoOn
+        CannotContinue
             If no unit of this kind can be answered.
         """
 
@@ -195,7 +195,7 @@ class Work(ABC, Generic[U]):
 
     @property
     def collects(self) -> bool:
-        """Whether it only collects answers that were asked for before, which a stop does not end."""
+        """Whether it only collects answers requested by an earlier run; a stop does not interrupt that."""
         return False
 
     @abstractmethod
@@ -253,7 +253,7 @@ class Outcome:
 
 def reason_of(problem: Exception) -> str:
     """Return a readable reason why a kind of work cannot be used."""
-    readable = isinstance(problem, PrerequisiteError | UserInputError | CannotGoOn)
+    readable = isinstance(problem, PrerequisiteError | UserInputError | CannotContinue)
     return str(problem) if readable else f"{type(problem).__name__}: {problem}"
 
 
@@ -345,7 +345,7 @@ class TaskRun(Generic[U]):
         log.warning("%s", text)
         self._notes.append(text)
 
-    def give_up(self, problem: CannotGoOn, *held: Reservation) -> None:
+    def give_up(self, problem: CannotContinue, *held: Reservation) -> None:
         """Stop the kind, because no unit of it can be answered here."""
         for one in held:
             self.meter.release(one)
@@ -403,7 +403,7 @@ def _answer_one(unit: U, run: TaskRun[U]) -> None:
     run.begin(unit)
     try:
         rows = run.kind.answer(unit)
-    except CannotGoOn as problem:
+    except CannotContinue as problem:
         run.give_up(problem, held)
         return
     run.keep(rows, held)

@@ -232,7 +232,7 @@ class FeatureCache:
         side
             The video.
         indices
-            Places of the frames, in any order and possibly repeated.
+            Indices of the frames, in any order and possibly repeated.
         feature
             The feature to compute.
         batch

@@ -50,7 +50,7 @@ from tasks.scoring.base import (
     not_readable,
 )
 from tasks.scoring.described_first import DescribedFirst, Description
-from tasks.scoring.engine import CannotGoOn, Form, Kind, Row, Work
+from tasks.scoring.engine import CannotContinue, Form, Kind, Row, Work
 from tasks.scoring.probes import SWAPPED_NAMES, exchanged, probe_settings, probed, read_choice
 from tasks.scoring.registry import EvaluatorChoice, make_evaluator
 from tasks.scoring.request import PairSet, Request, beginnings, changed_texts, settings_digest
@@ -330,7 +330,7 @@ class Judging(Kind[Request]):
 
         Raises
         ------
-        CannotGoOn
+        CannotContinue
             If no request of this evaluator can be answered.
         """
         began = time.perf_counter()
@@ -347,7 +347,7 @@ class Judging(Kind[Request]):
 
         Raises
         ------
-        CannotGoOn
+        CannotContinue
             If no request of this evaluator can be made.
         """
         self._batch_judge()
@@ -364,7 +364,7 @@ class Judging(Kind[Request]):
 
         Raises
         ------
-        CannotGoOn
+        CannotContinue
             If no request of this evaluator can be made or answered.
         """
         try:
@@ -382,7 +382,7 @@ class Judging(Kind[Request]):
             paid = NotJudged(Failure.INTERNAL_ERROR, str(problem), usage=problem.usage)
             return [self._row(unit, {"seconds": 0.0, **self._not_judged(unit, paid)})]
         except (PrerequisiteError, UserInputError) as problem:
-            raise CannotGoOn(str(problem)) from problem
+            raise CannotContinue(str(problem)) from problem
         except (SetAside, StoreError, OSError) as problem:
             why = not_readable(problem)
             fields = {"failure": why.failure, "message": why.message}
@@ -570,7 +570,7 @@ class _Describer:
     def _with_pair(
         self, unit: Description, work: Callable[[Pair, AspectText], Done | list[Judgement]]
     ) -> Done | list[Judgement]:
-        """Return what is made of the pair; if that fails, a row for each request that wants it."""
+        """Return the input prepared from the pair; if that fails, a row for each request that needs it."""
         first, *others = unit.wanted_by
         made = self._judging.with_pair(first, work)
         if not isinstance(made, list) or not made:

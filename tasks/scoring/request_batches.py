@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from storage_schemas.errors import SlvmevalError
 from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.providers.batches import Attempt, BatchProvider, NoAnswer, sorted_forbidden
-from tasks.scoring.engine import CannotGoOn, Row, U, Unit
+from tasks.scoring.engine import CannotContinue, Row, U, Unit
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown
 
 _Asked = TypeVar("_Asked", bound=Unit, contravariant=True)
@@ -62,7 +62,7 @@ class RequestBatches(BatchService[U]):
         except NoAnswer as problem:
             raise HandOverUnknown(str(problem)) from problem
         except SlvmevalError as problem:
-            raise CannotGoOn(str(problem)) from problem
+            raise CannotContinue(str(problem)) from problem
         for unit in units:
             del self._lines[unit.key]
         return handle
@@ -72,14 +72,14 @@ class RequestBatches(BatchService[U]):
         try:
             return self._provider.find(attempt, taken)
         except SlvmevalError as problem:
-            raise CannotGoOn(str(problem)) from problem
+            raise CannotContinue(str(problem)) from problem
 
     def collect(self, handle: str, units: Sequence[U]) -> BatchAnswers:
         """Return the rows of the answers that exist."""
         try:
             collected = self._provider.collect(handle)
         except SlvmevalError as problem:
-            raise CannotGoOn(
+            raise CannotContinue(
                 f"{problem}. To ask again without batch {handle}: `slvmeval gc --set batch={handle}`"
             ) from problem
         answers = sorted_forbidden(collected.answers)

@@ -25,13 +25,13 @@ from storage_schemas.store import Store
 from tasks.llm.meter import Reservation
 from tasks.llm.providers.batches import PERHAPS, Attempt
 from tasks.llm.shared_state import SharedState
-from tasks.scoring.engine import CannotGoOn, Form, Row, TaskRun, U, Unit
+from tasks.scoring.engine import CannotContinue, Form, Row, TaskRun, U, Unit
 
 #: Folder of kept descriptions below the store; their batches are recorded next to it.
 DESCRIPTIONS = "judgements/captions"
 
 
-class HandOverUnknown(CannotGoOn):
+class HandOverUnknown(CannotContinue):
     """A batch may have reached the provider, which did not say so: the next run looks for it."""
 
 
@@ -71,7 +71,7 @@ class BatchService(ABC, Generic[U]):
         Maximum units of one batch, and bytes of them by :meth:`size`.
     patience_s, poll_s
         How long a task waits for its batches, and the interval between checks, in seconds. The next run
-        collects what has not arrived by then.
+        collects what has not arrived until then.
     """
 
     name: str = ""
@@ -85,7 +85,7 @@ class BatchService(ABC, Generic[U]):
 
         Raises
         ------
-        CannotGoOn
+        CannotContinue
             If no unit can be submitted.
         """
         return ()
@@ -107,7 +107,7 @@ class BatchService(ABC, Generic[U]):
         ------
         HandOverUnknown
             If the provider may have the units.
-        CannotGoOn
+        CannotContinue
             If no unit can be submitted.
         """
 
@@ -198,7 +198,7 @@ class BatchRecords:
             handle = service.hand_over(path.stem, units)
         except HandOverUnknown:
             raise
-        except CannotGoOn:
+        except CannotContinue:
             path.unlink()
             raise
         self._write(path, {**record, "handle": handle, "state": "handed over"})
@@ -318,7 +318,7 @@ class Keeper(Protocol[_Kept]):
     def keep(self, rows: Sequence[Row], held: Reservation) -> None:
         """Store and count the rows of a unit."""
 
-    def give_up(self, problem: CannotGoOn) -> None:
+    def give_up(self, problem: CannotContinue) -> None:
         """Stop, because no unit can be answered here."""
 
     def note(self, text: str) -> None:
@@ -377,7 +377,7 @@ class Submitted(Form[U]):
                 if some:
                     batches.append(records.hand_over(self.service, some))
             self._collect(batches, records, waiting, held, run)
-        except CannotGoOn as problem:
+        except CannotContinue as problem:
             run.give_up(problem)
         finally:
             # what waits stays reserved in this run
@@ -425,7 +425,7 @@ class Submitted(Form[U]):
                 if answers.failed:
                     records.forget(batch.path, batch.keys)
                     batches.remove(batch)
-                    raise CannotGoOn(answers.failed)
+                    raise CannotContinue(answers.failed)
                 for note in answers.notes:
                     run.note(note)
                 if answers.state and not answers.ended:

@@ -18,7 +18,7 @@ from tasks.statistics.intervals import ClusteredInterval, Interval, clustered_in
 from tasks.statistics.trials import DEFAULT_TIES, TiePolicy, Trial, TrialPair, pair_points
 
 Floats = NDArray[np.float64]
-#: The places of a jury's members, and its cost on one pair.
+#: The indices of a jury's members, and its cost on one pair.
 _Jury = tuple[tuple[int, ...], float | None]
 
 #: Sources are divided into up to this number of folds.
@@ -152,7 +152,7 @@ class BestJury:
 
 
 def searched_members(ballots: Ballots) -> list[int]:
-    """Return the places of the evaluators among which juries are sought, in their order."""
+    """Return the indices of the evaluators among which juries are sought, in their order."""
     accuracy = ballots.votes.sum(axis=0)
     indices = sorted(range(len(ballots.members)), key=lambda index: (-accuracy[index], index))
     return sorted(indices[:MAX_SEARCHED])

@@ -68,7 +68,7 @@ def difference_shown(pairs: float, discordant: float, power: float = POWER) -> f
 
 
 def accuracy_shown(pairs: float, power: float = POWER, chance: float = 0.5) -> float | None:
-    """Return the smallest accuracy that this number of pairs tells from chance; None if not even 1.
+    """Return the smallest accuracy that this number of pairs distinguishes from chance; None if not even 1.
 
     Raises
     ------

@@ -60,7 +60,7 @@ def best_tie_margin(differences: Sequence[float], gold_ties: Sequence[bool]) -> 
     sizes = np.abs(values)[order]
     right_as_tie = ties[order]
     right_as_choice = ~ties[order] & (values[order] > 0)
-    # place k: the k smallest differences count as ties
+    # index k: the k smallest differences count as ties
     below = np.concatenate([[0], np.cumsum(right_as_tie)])
     above = np.concatenate([[0], np.cumsum(right_as_choice[::-1])])[::-1]
     right = below + above

@@ -1,8 +1,8 @@
 """Workers' care: the paper's three indicators (SLVMEval, appendix A.4), and the worker model's verdict.
 
 The paper names the indicators and some of their thresholds; :class:`QualityRule` sets the rest. Under the
-rule `strict` a worker is also flagged whom :mod:`tasks.votes.worker_model` finds careless. Nobody is excluded
-automatically: listed workers are for a person to review.
+rule `strict` a worker is also flagged whom :mod:`tasks.votes.worker_model` finds careless. No worker
+is excluded automatically: a person reviews those listed.
 """
 
 from __future__ import annotations

@@ -482,18 +482,18 @@ class _Rows:
         self.count = np.bincount(worker, minlength=workers)
         self.last = self.count.cumsum() - 1
         self.first = self.last + 1 - self.count
-        self._place = np.arange(len(worker)) - self.first[worker]
+        self._index = np.arange(len(worker)) - self.first[worker]
         self.width = int(self.count.max())
 
     def spread(self, values: Floats) -> Floats:
         """Return values of units as an array of workers and tasks, zero where there is no unit."""
         rows = np.zeros((len(self.count), self.width, values.shape[1]))
-        rows[self._worker, self._place] = values
+        rows[self._worker, self._index] = values
         return rows
 
     def gather(self, rows: Floats) -> Floats:
         """Return the values of units, the inverse of :meth:`spread`."""
-        values: Floats = rows[self._worker, self._place]
+        values: Floats = rows[self._worker, self._index]
         return values
 
 
@@ -504,7 +504,7 @@ def _expected(careless: float) -> Floats:
 
 
 def _pressed(kind: WorkerKind, left: NDArray[np.bool_], letter: Integers) -> Floats:
-    """Return the probability of answers without a look: anything, or one place and A."""
+    """Return the probability of answers without a look: anything, or one side and A."""
     share = _LAZY_LEFT.get(kind)
     if share is None:
         return np.full(len(letter), 1 / 6)
@@ -513,7 +513,7 @@ def _pressed(kind: WorkerKind, left: NDArray[np.bool_], letter: Integers) -> Flo
 
 
 def _index(values: Sequence[Key]) -> tuple[list[Key], Integers]:
-    """Return the distinct values in order, and the place of each value among them."""
+    """Return the distinct values in order, and the index of each value among them."""
     distinct = sorted(set(values))
     indices = {value: index for index, value in enumerate(distinct)}
     return distinct, np.array([indices[value] for value in values])

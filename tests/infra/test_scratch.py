@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from infra import scratch
-from infra.safe_folders import unsafe_folder
-from infra.scratch import ScratchFolder, why_not_private
+from infra.scratch import ScratchFolder, unsafe_folder, why_not_private
 from storage_schemas.errors import PrerequisiteError
 from tests.flows.prefect_servers import wait_for
 from tests.planted_files import STRANGER, needs_root, plant, shared_folder

@@ -1,4 +1,4 @@
-"""Write a small store by hand, as docs/storage-format.md has it: what is stored is told from how it is made.
+"""Write a small store by hand, as docs/storage-format.md has it, without the code under test.
 
 One source, its frames, a degraded clip, a pair and a release.
 """

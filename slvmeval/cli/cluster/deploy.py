@@ -216,7 +216,7 @@ def run(
         values = deployment_runs.parameters_from(options.parameters or (), deployment)
         started = deployment_runs.start(client, deployment, values)
         terminal.say(f"run {started.name} of {options.name}: {deployment_runs.page(started)}")
-        waiting = deployment_runs.nobody_takes_it(client, deployment)
+        waiting = deployment_runs.why_not_taken(client, deployment)
         if waiting:
             terminal.tell(waiting)
         if options.watch:

@@ -25,7 +25,7 @@ from infra.executor import require_worker_processes
 from infra.prefect_server import loopback_port
 from infra.profile import Profile
 from slvmeval.cli.doctor.cluster import check_cluster
-from slvmeval.cli.doctor.finding import CheckVerdict, Finding, one_line, store_path
+from slvmeval.cli.doctor.finding import CheckVerdict, Finding, existing, one_line, store_path
 from slvmeval.cli.doctor.model_servers import check_model_servers
 from slvmeval.foreign_packages import OURS, foreign_packages, in_words
 from storage_schemas.errors import IntegrityError, PrerequisiteError, SlvmevalError, suggestion
@@ -48,7 +48,7 @@ def check_servers(site: Profile, ask: bool = True) -> Iterator[Finding]:
 
 def check_prefect(site: Profile) -> Iterator[Finding]:
     """Check that the Prefect server, if any, answers and can handle several runs at a time."""
-    address, key = site.prefect_api_url, f"prefect_api_url in {site.place}"
+    address, key = site.prefect_api_url, f"prefect_api_url in {site.label}"
     if not address:
         address, key = os.environ.get("PREFECT_API_URL"), "the variable PREFECT_API_URL"
     if not address:
@@ -179,7 +179,7 @@ def check_placement(site: Profile) -> Iterator[Finding]:
         known: Sequence[str] = tuple(suites()) if dimension else names
         if suite not in known:
             hint = suggestion(suite, known, "there are")
-            yield Finding("placement", CheckVerdict.WARN, f"{name} in {site.place} places nothing: {hint}")
+            yield Finding("placement", CheckVerdict.WARN, f"{name} in {site.label} places nothing: {hint}")
 
 
 def check_python() -> Iterator[Finding]:
@@ -396,21 +396,19 @@ def check_store(root: Path) -> Iterator[Finding]:
         return
     else:
         what = f"{root} (created by the first build)"
-    place = root
-    while not place.exists():
-        place = place.parent
+    parent = existing(root)
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=parent):
             pass
     except OSError as problem:
         yield Finding(
             "store",
             CheckVerdict.FAIL,
-            f"{place} cannot be written ({problem.strerror}): choose another --store",
+            f"{parent} cannot be written ({problem.strerror}): choose another --store",
         )
         return
     yield Finding("store", CheckVerdict.OK, what)
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(parent).free
     if free < LITTLE_SPACE:
         yield Finding(
             "free space",

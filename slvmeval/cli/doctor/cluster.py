@@ -123,7 +123,7 @@ def _no_sbatch(site: Profile) -> str:
     other = f" This site seems to use {others[0]}, which slvmeval does not support." if others else ""
     return (
         "there is no sbatch here: run this on a machine where jobs are submitted to SLURM, or remove the "
-        f"tables [pools] from {site.place} to build on this machine.{other}"
+        f"tables [pools] from {site.label} to build on this machine.{other}"
     )
 
 
@@ -132,16 +132,16 @@ def check_job_logs(site: Profile) -> Iterator[Finding]:
     from infra.slurm.run_folder import log_folder
 
     folder = log_folder(site, store_path(site))
-    place = existing(folder)
+    parent = existing(folder)
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=parent):
             yield Finding("job logs", CheckVerdict.OK, str(folder))
     except OSError as problem:
         yield Finding(
             "job logs",
             CheckVerdict.FAIL,
-            f"{place} cannot be written ({problem.strerror}): choose another folder as job_logs in "
-            f"{site.place}",
+            f"{parent} cannot be written ({problem.strerror}): choose another folder as job_logs in "
+            f"{site.label}",
         )
 
 
@@ -154,9 +154,9 @@ def scheduler_address(site: Profile, nodes: Sequence[Node]) -> tuple[str | None,
         address = address_of(options)
         check_prefect_server(site, options)
     except PrerequisiteError as problem:
-        return None, Finding("scheduler", CheckVerdict.FAIL, f"{site.place}: {problem}")
+        return None, Finding("scheduler", CheckVerdict.FAIL, f"{site.label}: {problem}")
     except ValueError:
-        message = f"{site.place}: scheduler_interface: {site.scheduler_interface!r} has no IPv4 address here"
+        message = f"{site.label}: scheduler_interface: {site.scheduler_interface!r} has no IPv4 address here"
         return None, Finding("scheduler", CheckVerdict.FAIL, message)
     how = (
         f"interface {site.scheduler_interface}"
@@ -188,7 +188,7 @@ def check_scripts(
             if fit[name] is CheckVerdict.OK:
                 commands.check(script)
         except UserInputError as problem:
-            findings.append(Finding(f"script {name}", CheckVerdict.FAIL, f"{site.place}: {problem}"))
+            findings.append(Finding(f"script {name}", CheckVerdict.FAIL, f"{site.label}: {problem}"))
         except SlvmevalError as problem:
             message = one_line(str(problem))
             findings.append(
@@ -222,4 +222,4 @@ def script_of(site: Profile, pool: str, address: str) -> str:
 def _keys(refusal: str, site: Profile, pool: str) -> str:
     """Return the pool keys that an sbatch error refers to."""
     keys = next((keys for word, keys in _KEYS_OF if word in refusal.lower()), ("directives",))
-    return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {site.place}"
+    return f"look at {', '.join(f'pools.{pool}.{key}' for key in keys)} in {site.label}"

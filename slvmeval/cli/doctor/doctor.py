@@ -12,7 +12,6 @@ from flows.parameters import Given
 from slvmeval.cli import terminal
 from slvmeval.cli.declared import refuse
 from slvmeval.cli.doctor.gpu_check import GpuCheckParameters, gpu_check
-from slvmeval.cli.doctor.job_script import print_script
 from storage_schemas.counts import count_text
 
 
@@ -53,7 +52,7 @@ def doctor(options: DoctorOptions) -> None:
     if options.script:
         others = (name for name in type(options).model_fields if name not in _OF_SCRIPT)
         refuse(options, "not with --script", *others)
-        print_script(options, options.pool)
+        print_script(options)
         return
     if options.gpu:
         refuse(options, "not with --gpu", "ask", "probe_nodes", "everything")
@@ -88,6 +87,26 @@ def doctor(options: DoctorOptions) -> None:
     )
     if wrong or unseen:
         raise typer.Exit(1 if wrong else terminal.SOME_SET_ASIDE)
+
+
+def print_script(options: DoctorOptions) -> None:
+    """Print the job script that a build submits to start a pool's workers.
+
+    RUN and PORT are placeholders for values known only to a build: its name and its scheduler's port. So is
+    ADDRESS if SLURM does not respond here.
+    """
+    from slvmeval.cli.doctor.cluster import ADDRESS, ask_slurm, scheduler_address, script_of
+    from slvmeval.cli.doctor.finding import Finding
+    from storage_schemas.errors import UserInputError
+    from storage_schemas.placement import known_pool
+
+    site, pool = options.site(), options.pool
+    if not site.pools:
+        raise UserInputError(f"{site.label} has no pools: name another profile with --profile")
+    known_pool(pool, site.pools, f"--pool in {site.label}")
+    answer = ask_slurm(site)
+    address = None if isinstance(answer, Finding) else scheduler_address(site, answer[1])[0]
+    terminal.say(script_of(site, pool, address or ADDRESS).rstrip("\n"))
 
 
 def _summary(wrong: int, unseen: int) -> str:

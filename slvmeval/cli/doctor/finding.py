@@ -40,4 +40,4 @@ def store_path(site: Profile) -> Path:
 
 def existing(folder: Path) -> Path:
     """Return a folder, or its nearest existing parent."""
-    return next(place for place in (folder, *folder.parents) if place.exists())
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -67,10 +67,10 @@ def gpu_check(options: GpuCheckParameters) -> None:
 
     site = options.site()
     checked = recipe_with(options.recipe or "paper", options.changes)
-    place = Store.create(Path(site.store).expanduser().resolve()).root
+    store = Store.create(Path(site.store).expanduser().resolve()).root
     in_job = not options.direct and (bool(options.pool) or any(one.gpus for one in site.pools.values()))
     request = GpuCheckRequest(
-        store=str(place),
+        store=str(store),
         recipe=checked,
         model_folders=tuple(str(Path(folder).expanduser().resolve()) for folder in site.model_folders),
         placement=site.work_placement if in_job else site.work_placement.here(),

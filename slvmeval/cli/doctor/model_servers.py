@@ -37,7 +37,7 @@ def check_model_servers(site: Profile, ask: bool) -> Iterator[Finding]:
     servers = Servers(site.model_servers, store)
     announced = sorted(path.stem for path in server_path(store, "*").parent.glob("*.json"))
     for name in dict.fromkeys([*site.model_servers, *announced]):
-        advice = f"start that server, or change {entry_of(name)} in {site.place}"
+        advice = f"start that server, or change {entry_of(name)} in {site.label}"
         if name not in site.model_servers:
             advice = f"if its job has ended, remove {server_path(store, name)}"
         yield check_model_server(name, servers, advice, ask)

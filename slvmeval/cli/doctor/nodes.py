@@ -79,7 +79,7 @@ def _probe(site: Profile, probes: Sequence[tuple[str, str]], address: str, wait_
         # detects nodes that run jobs under another identity on the file system
         run.chmod(0o755)
         request = {
-            "profile": site.place,
+            "profile": site.label,
             "store": str(existing(store)),
             "run_file": str(run / "run.json"),
             "scheduler": mark,

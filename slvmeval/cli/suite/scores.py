@@ -1,8 +1,4 @@
-"""``slvmeval suite leaderboard|scores``: input and output of suites.
-
-``slvmeval suite alignment`` and ``slvmeval suite correlations``: agreement with people, and between
-dimensions.
-"""
+"""``slvmeval suite leaderboard`` and ``correlations``, and what ``alignment`` shares with them."""
 
 from __future__ import annotations
 
@@ -58,7 +54,6 @@ RatingsOption = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(leaderboard)
-    app.command()(scores)
     app.command()(correlations)
 
 
@@ -72,11 +67,14 @@ class LeaderboardOptions(SiteParameters):
         default=False, description="Count only prompts for which every model has a score."
     )
     against: AgainstOption = None
+    scores: Annotated[Path | None, Given(metavar="FILE")] = Field(
+        default=None,
+        description="Also write all scores of the suite and its variants, one row per video and dimension, "
+        "with its cost: a .parquet, .csv or .jsonl file; an existing one is replaced.",
+    )
 
 
-def leaderboard(
-    options: LeaderboardOptions,
-) -> None:
+def leaderboard(options: LeaderboardOptions) -> None:
     """Write a suite's leaderboard, mean scores and average ranks, as CSV, Markdown, LaTeX and a page.
 
     Example: `slvmeval suite leaderboard video-bench --out BOARD --store STORE`
@@ -95,6 +93,9 @@ def leaderboard(
 
     store = terminal.open_store(options)
     suite = the_suite(store, options.suite)
+    if options.scores is not None:
+        count = ScoresStore(store).export(options.scores, suite.name)
+        terminal.say(f"{count_text(count, 'score')}: {options.scores}")
     rows, others = current(ScoresStore(store).rows(suite.name), options.settings or ())
     if not rows:
         raise UserInputError(
@@ -108,28 +109,6 @@ def leaderboard(
     page = write_board(board, options.out, compared_with(options.against, suite, [table]))
     remember_page(store, "leaderboard", page, suite.title)
     terminal.say(f"leaderboard: {page}")
-
-
-class ScoresOptions(SiteParameters):
-    """Options of `scores`."""
-
-    file: Annotated[Path, Given(("file",), "FILE", no_folder=True)] = Field(
-        description="A .parquet, .csv or .jsonl file; an existing one is replaced."
-    )
-    suite: Annotated[str, Given(metavar="NAME")] = Field(default="", description="Only this suite.")
-
-
-def scores(
-    options: ScoresOptions,
-) -> None:
-    """Write all scores of a store as one file, one row per video and dimension, with its cost.
-
-    Example: `slvmeval suite scores scores.csv --store STORE`
-    """
-    from tasks.scoring.suites.score_store import ScoresStore
-
-    count = ScoresStore(terminal.open_store(options)).export(options.file, options.suite)
-    terminal.say(f"{count} scores: {options.file}")
 
 
 def the_suite(store: Store, name: str | None) -> Suite:
@@ -291,9 +270,8 @@ class CorrelationsOptions(SiteParameters):
     categories: CategoriesOption = None
     scores: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None,
-        description="Scores from a file in place of the store's: what `suite scores` writes, or any CSV, "
-        "JSON "
-        "Lines or Parquet with model, prompt_id, dimension and score.",
+        description="Scores from a file in place of the store's: what `suite leaderboard` writes, or any "
+        "CSV, JSON Lines or Parquet with model, prompt_id, dimension and score.",
     )
     settings: SettingsOption = ()
     against: AgainstOption = None

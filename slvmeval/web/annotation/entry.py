@@ -219,13 +219,13 @@ def answer_question(
     campaign: str,
     csrf: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
     question: Annotated[str, Form(max_length=_MAX_CHARACTERS)] = "",
-    place: Annotated[int, Form(ge=0, le=1000)] = 1000,
+    choice: Annotated[int, Form(ge=0, le=1000)] = 1000,
 ) -> Response:
     """Store an answer to the question; it determines the next page."""
     site = site_of(request)
     session = site.own(request, campaign, csrf)
     words = texts(session.language, None, site.serving.texts_folder).words
-    site.desk.workers.answer_question(campaign, session.worker, instructed(words), question, place)
+    site.desk.workers.answer_question(campaign, session.worker, instructed(words), question, choice)
     # reloading the page must not send the answer again
     return RedirectResponse(f"/c/{campaign}/question", 303)
 

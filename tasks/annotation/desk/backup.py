@@ -1,4 +1,4 @@
-"""Backups of the desk's database, as one SQLite file, whatever kind of database they come from or go to."""
+"""Backups of the desk's database, as one SQLite file, from and to any kind of database."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ class WaitingPair(NamedTuple):
 def aspect_shares(queue: Iterable[WaitingPair]) -> dict[str, float]:
     """Return the share of needed votes that is given or reserved, by aspect."""
     filled: dict[str, int] = defaultdict(int)
-    places: dict[str, int] = defaultdict(int)
+    needed: dict[str, int] = defaultdict(int)
     for pair in queue:
         _, aspect, votes, leases, wanted = pair
         filled[aspect] += min(votes + leases, wanted)
-        places[aspect] += wanted
-    return {aspect: filled[aspect] / places[aspect] for aspect in places}
+        needed[aspect] += wanted
+    return {aspect: filled[aspect] / needed[aspect] for aspect in needed}
 
 
 def choose_pair(
@@ -33,8 +33,8 @@ def choose_pair(
 ) -> WaitingPair | None:
     """Return the next pair for a worker, None if none is free.
 
-    The aspect with the smallest share of its places taken comes first; in it, the pair with most of its
-    places taken. So pairs are finished one after the other, and aspects side by side. `chance` decides among
+    The aspect with the smallest share of its votes given or leased comes first; in it, the pair that lacks
+    the fewest. So pairs are finished one after the other, and aspects side by side. `chance` decides among
     equals.
 
     Parameters

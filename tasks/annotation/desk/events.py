@@ -139,7 +139,7 @@ class EventLog:
             [
                 {
                     "campaign": campaign,
-                    "number": first + place,
+                    "number": first + index,
                     "kind": event.kind.value,
                     "at": at,
                     "worker": event.worker,
@@ -147,7 +147,7 @@ class EventLog:
                     "pair_id": event.pair_id,
                     "detail": as_json(event.detail),
                 }
-                for place, event in enumerate(new)
+                for index, event in enumerate(new)
             ],
         )
 

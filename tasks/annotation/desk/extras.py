@@ -1,4 +1,4 @@
-"""What is paid besides votes and ratings: training, the question before it, coming or answering late."""
+"""What is paid besides votes and ratings: training, the question before it, late arrival, a late answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ExtraKind(StrEnum):
 
     #: a training task, as a task
     TRAINING = "training"
-    #: the question about the instructions, whatever the answers: the time of an answer
+    #: the question about the instructions, right or wrong: the time of an answer
     CHECK = "check"
     #: there was no task for a worker who had answered none: the time of an answer
     LATECOMER = "latecomer"

@@ -27,7 +27,7 @@ def worker_hash(key: bytes, platform: str, identity: str) -> str:
     Raises
     ------
     UserInputError
-        If the platform's name is not valid, or the identity is empty or names nobody.
+        If the platform's name is not valid, or the identity is empty or a placeholder.
     """
     if not is_name(platform):
         raise UserInputError(f"{platform!r:.100} is not a valid platform name: use {NAME_RULE}")

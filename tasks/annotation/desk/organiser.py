@@ -156,7 +156,7 @@ class Organiser:
             stored = TASKS.select().where(TASKS.c.campaign == campaign.name)
             known = {row.pair_id: row for row in connection.execute(stored)}
             published = {task.id for task in given}
-            # what is made of a pair to check workers is not a pair more
+            # a check task made from a pair does not count as another pair
             own = {task for task in published | set(known) if check_of(task)[1] is None}
             new, changed = [], []
             for one in given:

@@ -65,11 +65,11 @@ class Queue:
                 self._extras.too_late(connection, settings, worker, item)
 
     def _next(self, campaign: str, worker: str, late: list[str]) -> Assignment:
-        """Return the next assignment, and add those to `late` that may not be answered any more."""
+        """Return the next assignment, and add those to `late` that may no longer be answered."""
         # a task that is lost by a power failure is given out again
         with self._events.worker_request(campaign, worker, on_disk=False) as connection:
             settings = self._campaigns.find_for_worker(connection, campaign)
-            # one request of a worker after the other: nobody gets two tasks
+            # a worker's requests one after the other: none gets two tasks
             lock_worker(connection, campaign, worker)
             session = self._workers.session(connection, campaign, worker)
             if not session.consented:
@@ -141,7 +141,7 @@ class Queue:
         """Return the worker's open assignment that may still be answered, with its lease renewed.
 
         It may be a training task that is answered, until its explanation was read. `lapsed` allows one whose
-        lease has expired; those that may not be answered any more are added to `late`.
+        lease has expired; those that may no longer be answered are added to `late`.
         """
         explained = (ASSIGNMENTS.c.training.is_(True), ASSIGNMENTS.c.state == "rated")
         rows = connection.execute(

@@ -95,7 +95,7 @@ class Ratings:
         """Record a second person's check of ratings, all or none; return how many are new.
 
         A rating that is sent back no longer counts. Its rater gets the task again, with the note, as long as
-        nobody else has taken the place.
+        no one else has taken it.
 
         Parameters
         ----------
@@ -123,10 +123,10 @@ class Ratings:
                 return 0
             first = self._database.numbers(connection, campaign, "checks", len(new))
             now = self._database.now()
-            for place, rating in enumerate(new):
+            for index, rating in enumerate(new):
                 row = {
                     "campaign": campaign,
-                    "number": first + place,
+                    "number": first + index,
                     "vote_id": rating.vote_id,
                     "worker": rating.worker,
                     "pair_id": rating.pair_id,

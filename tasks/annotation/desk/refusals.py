@@ -10,7 +10,7 @@ class RefusalReason(StrEnum):
     """Reasons of refusals. Stored in events: never rename a value."""
 
     UNKNOWN_CAMPAIGN = "unknown_campaign"
-    #: nobody entered with this identity
+    #: no worker entered with this identity
     UNKNOWN_WORKER = "unknown_worker"
     #: the link's token was never issued, or was altered
     BAD_LINK = "bad_link"

@@ -107,7 +107,7 @@ EXTRAS = Table(
     PrimaryKeyConstraint("campaign", "worker", "kind", "item"),
 )
 
-#: One row per link; `worker` is who used it; a `withdrawn` link admits nobody.
+#: One row per link; `worker` is who used it; a `withdrawn` link admits no one.
 INVITATIONS = Table(
     "desk_invitations",
     METADATA,

@@ -201,7 +201,7 @@ class Votes:
             change_tasks(connection, settings.name, changed)
 
     def _lock(self, connection: Connection, campaign: str, pairs: Iterable[str] | None) -> None:
-        """Lock tasks, in order, or all, so that nobody else counts their votes until the transaction ends."""
+        """Lock tasks, in order, or all: no other transaction counts their votes until this one ends."""
         query = select(TASKS.c.pair_id).where(TASKS.c.campaign == campaign).order_by(TASKS.c.pair_id)
         for step in [None] if pairs is None else _in_steps(pairs):
             some = query if step is None else query.where(TASKS.c.pair_id.in_(step))
@@ -210,8 +210,8 @@ class Votes:
     def weigh(self, campaign: str) -> None:
         """Estimate the workers again if there are new votes, and see which pairs need more votes.
 
-        Between two estimates a new worker's votes weigh as much as a new worker's usually do. It waits for
-        nobody while it estimates.
+        Until the next estimate, a new worker's votes have the usual weight of new workers. No lock is held
+        during the estimate.
         """
         with self._database.read() as connection:
             if not self._campaigns.find(connection, campaign).weighs:
@@ -235,7 +235,7 @@ class Votes:
             self.recount(connection, settings)
 
     def model(self, connection: Connection, settings: Campaign) -> WorkerModel:
-        """Return what is known of a campaign's workers; of nobody if votes are not weighed."""
+        """Return the model of a campaign's workers; empty if votes are not weighed."""
         return self._model(connection, settings.name) if settings.weighs else worker_model([])
 
     def forget(self, connection: Connection, campaign: str) -> None:

@@ -213,7 +213,7 @@ class Workers:
             return self._question(connection, session, instructions)
 
     def answer_question(
-        self, campaign: str, worker: str, instructions: Mapping[str, str], question_id: str, place: int
+        self, campaign: str, worker: str, instructions: Mapping[str, str], question_id: str, choice: int
     ) -> WorkerSession:
         """Store an answer to the question, the number of a choice; the time is paid once it has ended.
 
@@ -231,9 +231,9 @@ class Workers:
             question = self._question(connection, session, instructions)
             if question.id != question_id:
                 return session
-            if not 0 <= place < len(question.choices):
-                refuse(RefusalReason.BAD_VALUE, f"the question has no answer number {place}")
-            right = question.choices[place] == question.aspect
+            if not 0 <= choice < len(question.choices):
+                refuse(RefusalReason.BAD_VALUE, f"the question has no answer number {choice}")
+            right = question.choices[choice] == question.aspect
             tries = question.tries + 1
             over = right or tries >= CHECK_TRIES
             check = ("passed" if right else "failed") if over else ""

@@ -57,7 +57,7 @@ class AestheticQuality(VisualScorer):
 
     def measure(self, prompt: SuitePrompt, video: SuiteVideo) -> Measurement:
         """Return the mean at one frame per second."""
-        indices = places_at(video.video, self._settings.fps)
+        indices = indices_at(video.video, self._settings.fps)
         head: AestheticHead = self._head.loaded()
         scores: list[float] = []
         for rows in feature_rows(self._cache, video.video, indices, PictureRow(self._pictures)):
@@ -75,8 +75,8 @@ class AestheticQuality(VisualScorer):
         return Measurement(measured, details, self._head.name)
 
 
-def places_at(video: Side, fps: float) -> list[int]:
-    """Return the places of frames at a rate, from the first one on; all frames of a slower video."""
+def indices_at(video: Side, fps: float) -> list[int]:
+    """Return the indices of frames at a rate, from the first one on; all frames of a slower video."""
     step = max(1.0, video.fps / fps)
     count = math.ceil(len(video) / step)
     return [min(len(video) - 1, round(n * step)) for n in range(count)]

@@ -104,7 +104,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     _dimension(
         TEMPORAL,
         "motion_smoothness",
-        "How well a frame can be foretold from its neighbours.",
+        "How well a frame can be predicted from its neighbours.",
         "RAFT; neighbours moved along its flow in place of AMT",
         "method, temporal quality (VBench)",
     ),
@@ -192,6 +192,6 @@ RAW_AESTHETICS = BY_NAME["aesthetic_quality"].model_copy(
         "title": "Aesthetic quality (raw)",
         "high": 10,
         "averaged": False,
-        "about": "How beautiful the single pictures are, as the predictor says it: no upper bound is set.",
+        "about": "How beautiful the single pictures are, as the predictor scores it, without an upper bound.",
     }
 )

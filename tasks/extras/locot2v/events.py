@@ -140,7 +140,7 @@ class EventClip:
     Parameters
     ----------
     number
-        Place of the event among those of the prompt, from 0.
+        Index of the event among those of the prompt, from 0.
     start_s, end_s
         The interval, seconds of the video.
     first, end

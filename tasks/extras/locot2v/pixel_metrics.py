@@ -128,7 +128,7 @@ def flicker_of(differences: Iterable[float]) -> Measured:
 
 
 def sampled(video: Side, step_s: float) -> list[int]:
-    """Return the places of frames at least `step_s` apart, from the first one on."""
+    """Return the indices of frames at least `step_s` apart, from the first one on."""
     stride = max(1, round(step_s * video.fps))
     return list(range(0, len(video), stride))
 

@@ -68,7 +68,7 @@ class FlowSteps(FrameFeature):
         return [f"{a}\n{b}" for a, b in zip(before, side.frame_ids(indices), strict=True)]
 
     def compute(self, side: Side, indices: Sequence[int]) -> Rows:
-        """Return the numbers at places of 1 and more, shape (n, 2)."""
+        """Return the numbers at indices of 1 and more, shape (n, 2)."""
         return np.array([self._row(first, second) for first, second in self._frames(side, indices)])
 
     def _frames(self, side: Side, indices: Sequence[int]) -> Iterator[tuple[Bytes, Bytes]]:

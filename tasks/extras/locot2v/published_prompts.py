@@ -93,7 +93,7 @@ def read_published(path: Path) -> PublishedPrompts | None:
                 SuitePrompt(prompt_id=prompt_id, text=text.strip(), theme=theme, details=details)
             )
     if not published.prompts:
-        raise UserInputError(f"{path} holds no prompt")
+        raise UserInputError(f"{path} has no prompts")
     return published
 
 

@@ -36,7 +36,7 @@ GRID, WINDOW, EVERY = 7, 32, 2
 
 
 def pieces(count: int, fps: float, piece_s: float) -> list[range]:
-    """Return the places of pieces of about equal length, all shorter than `piece_s`.
+    """Return the indices of pieces of about equal length, all shorter than `piece_s`.
 
     A longer frame is a piece of its own.
 
@@ -52,8 +52,8 @@ def pieces(count: int, fps: float, piece_s: float) -> list[range]:
     return [range(start, end) for start, end in itertools.pairwise(edges)]
 
 
-def spread_places(count: int, parts: int, length: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Return places of `length` frames, every second one, from each of equal parts; they wrap at the end."""
+def spread_indices(count: int, parts: int, length: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return indices of `length` frames, every second one, from each of equal parts; they wrap around."""
     part = count // parts
     room = part - length * EVERY
     starts = [part * n + (int(rng.integers(room)) if room > 0 else 0) for n in range(parts)]
@@ -98,11 +98,11 @@ def views(video: Side, piece: range, clips: int, seed: int) -> tuple[Views, View
     Parameters
     ----------
     piece
-        Its places in the video.
+        Its frames.
     clips
         Clips of the technical view.
     seed
-        Of places and windows.
+        Seed of the frames and windows.
 
     Returns
     -------
@@ -110,8 +110,8 @@ def views(video: Side, piece: range, clips: int, seed: int) -> tuple[Views, View
         ``(1, 3, 32, 224, 224)`` and ``(clips, 3, 32, 224, 224)`` float32, normalised.
     """
     rng = np.random.default_rng(seed)
-    small_at = spread_places(len(piece), FRAMES, 1, rng)
-    clips_at = spread_places(len(piece), clips, FRAMES, rng)
+    small_at = spread_indices(len(piece), FRAMES, 1, rng)
+    clips_at = spread_indices(len(piece), clips, FRAMES, rng)
     height, width = _enough(video.height, video.width)
     windows = [Windows.drawn(height, width, rng) for _ in range(clips)]
     small = np.empty((FRAMES, SIDE, SIDE, 3), np.uint8)

@@ -64,12 +64,12 @@ class Transition:
 
 
 def window_of(cut: int, count: int, fps: float, window_s: float) -> range:
-    """Return the places around a cut, at least two on each side if the video has them.
+    """Return the frames around a cut, at least two on each side if the video has them.
 
     Parameters
     ----------
     cut
-        Place of the first frame after the cut.
+        Index of the first frame after the cut.
     """
     half = max(2, round(window_s * fps / 2))
     return range(max(0, cut - half), min(count, cut + half))
@@ -193,7 +193,7 @@ class CutSettings(Frozen):
 
 
 def find_cuts(video: Side, settings: CutSettings | None = None) -> list[int]:
-    """Return the places of the first frame after each cut.
+    """Return the index of the first frame after each cut.
 
     One frame is held at a time, besides the detector's state.
     """

@@ -22,7 +22,7 @@ _REASON = "word " * 40
 
 @dataclass(frozen=True)
 class VideoGroup:
-    """The videos of one request, by their places.
+    """The videos of one request, by their indices.
 
     Parameters
     ----------

@@ -117,10 +117,10 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
             details["prompt"] = sent.details()
         scores: Sequence[ScoredVideo | NotJudged]
         if isinstance(scorer, QualityScorer):
-            by_place: dict[int, ScoredVideo | NotJudged] = {}
+            by_index: dict[int, ScoredVideo | NotJudged] = {}
             for group in self._groups():
-                by_place |= scorer.score_batch(text, _batch(first, second), group, self._repeat)
-            scores = [by_place[0], by_place[1]]
+                by_index |= scorer.score_batch(text, _batch(first, second), group, self._repeat)
+            scores = [by_index[0], by_index[1]]
         else:
             short = prompt_of(text)
             videos = [video_of(side, short) for side in (first, second)]

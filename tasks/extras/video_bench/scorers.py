@@ -150,7 +150,7 @@ class QualityScorer(VideoBenchScorer):
     def score_batch(
         self, prompt: str, films: Sequence[SampledVideo], batch: VideoGroup, repeat: int = 0
     ) -> dict[int, ScoredVideo | NotJudged]:
-        """Return the scores of the counted videos of one request, by place.
+        """Return the scores of the counted videos of one request, by index.
 
         Raises
         ------

@@ -386,7 +386,7 @@ class AnthropicBatches(ServerBatches):
             return str(client.messages.batches.create(requests=[json.loads(line) for line in lines]).id)
 
     def find(self, attempt: Attempt, taken: Collection[str]) -> str | None:
-        """Return the batch whose answers have these ids; only ended batches can be told apart."""
+        """Return the batch whose answers have these ids; only ended batches can be distinguished."""
         perhaps = False
         with self._client("looking for a batch") as client:
             for batch in client.messages.batches.list(limit=100):

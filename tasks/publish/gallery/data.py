@@ -21,7 +21,7 @@ from tasks.statistics.trials import grouped
 
 
 def shown_in(record: PairRecord, records: Iterable[PairRecord]) -> tuple[PairRecord, int]:
-    """Return the pair whose videos contain those of a pair, and the index of their first frame in it.
+    """Return the pair whose videos contain those of `record`, and the index of their first frame in them.
 
     An excerpt is a part of the excerpt that has the whole film, so that no video is written for it, unless
     that one was set aside.

@@ -21,7 +21,7 @@ from tasks.models.hub import ModelHub
 from tasks.pairs.view import Side
 from tasks.scoring.features import FrameFeature, Rows
 from tasks.scoring.judges.local_models import HubSource
-from tasks.scoring.judges.prompt_length import Tokens, check_places
+from tasks.scoring.judges.prompt_length import Tokens, check_positions
 
 
 class Encoder(Tokens, Protocol):
@@ -82,7 +82,7 @@ class HubClip(HubSource):
         tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())
         # CLIP's configuration omits the default of 77
         positions = int(config.get("text_config", {}).get("max_position_embeddings", 77))
-        check_places(positions, int(tokenizer.get("model_max_length", positions)))
+        check_positions(positions, int(tokenizer.get("model_max_length", positions)))
 
 
 class ServedClipSource:
@@ -131,7 +131,7 @@ class ServedClipSource:
 
     def check_length(self) -> None:
         """Check that it has positions for more than it is made for; raises UserInputError if not."""
-        check_places(self.client.positions, self.client.limit)
+        check_positions(self.client.positions, self.client.limit)
 
     def encoder(self) -> Encoder:
         """Return the client."""

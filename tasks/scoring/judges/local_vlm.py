@@ -1,7 +1,8 @@
 """The video judge with a model of this process: any image-text-to-text model of transformers.
 
 It asks what :class:`~tasks.scoring.judges.vlm.VideoJudge` asks a server: the same prompts, frames and orders,
-and its answers are read the same way. Only no schema binds an answer: the prompt alone says its form.
+and its answers are read the same way. The one difference: no schema constrains an answer, only
+the prompt describes its form.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def check_policy(policy: str) -> PromptPolicy:
     raise UserInputError(f"there is no prompt policy {policy!r}: choose one of {', '.join(POLICIES)}")
 
 
-def check_places(positions: int | None, limit: int) -> None:
+def check_positions(positions: int | None, limit: int) -> None:
     """Raise UserInputError if the model cannot accept more tokens than it is made for."""
     if positions is not None and positions <= limit:
         raise UserInputError(
@@ -138,7 +138,7 @@ def most_tokens(policy: PromptPolicy, tokens: Tokens) -> int:
     """
     if policy != "ignore-max":
         return tokens.limit
-    check_places(tokens.positions, tokens.limit)
+    check_positions(tokens.positions, tokens.limit)
     return min(IGNORE_MAX_TOKENS, tokens.positions or IGNORE_MAX_TOKENS)
 
 

@@ -67,7 +67,7 @@ class ModelQuestion:
     system
         The system message; empty for none.
     read
-        Returns what is made of the JSON value of an answer, and raises ValueError if that is not valid. By
+        Converts the JSON value of an answer, and raises ValueError if that is not valid. By
         default the value itself.
     """
 

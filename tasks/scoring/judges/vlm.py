@@ -181,7 +181,7 @@ class FrameJudge(PairwiseJudge):
         return {}
 
     def _read(self, answer: ChatAnswer, first: Side, second: Side) -> tuple[Choice, dict[str, Any]]:
-        """Return the choice in an answer, and what else of it belongs to the judgement's details."""
+        """Return the choice in an answer, and what the judgement's details keep of the answer."""
         choice, found = read_choice(answer, self.model.answers)
         return choice, {"found": found} if found else {}
 

@@ -1,1 +1,1 @@
-"""Suites score generated video in many dimensions. Others use base, registry, plan and scoring."""
+"""Suites score generated video in many dimensions. Used elsewhere: base, registry, plan and scoring."""

@@ -65,7 +65,7 @@ def load_prompts(path: Path, suite: Suite | None) -> Prompts:
                 reading.left_out.append(UnusedLine(where, MALFORMED, str(problem)))
     if not reading.prompts:
         wrong = f": {reading.left_out[0].where}: {reading.left_out[0].message}" if reading.left_out else ""
-        raise UserInputError(f"{path} holds no prompt{wrong}; write prompt_id and text, one prompt a line")
+        raise UserInputError(f"{path} has no prompts{wrong}; write prompt_id and text, one prompt per line")
     if suite is None:
         return Prompts(reading.prompts, tuple(reading.left_out))
     names = set(suite.prompt_dimensions)

@@ -66,8 +66,13 @@ class ScoresStore(RowStore):
         except ValidationError as problem:
             raise IntegrityError(f"a score in {self.path} does not fit: {first_error(problem)}") from problem
 
-    def export(self, path: Path, suite: str = "") -> int:
-        """Write all scores as one Parquet, CSV or JSON Lines file, by its suffix; return their number.
+    def export(self, path: Path, suite: str) -> int:
+        """Write the scores of a suite and its variants as one file; return their number.
+
+        Parameters
+        ----------
+        path
+            Its suffix, .parquet, .csv or .jsonl, selects the format.
 
         Raises
         ------
@@ -76,7 +81,9 @@ class ScoresStore(RowStore):
         UserInputError
             For another suffix.
         """
-        table = self.table(suite)
+        table = self.table()
+        names = table["suite"]
+        table = table.filter(pc.or_(pc.equal(names, suite), pc.starts_with(names, f"{suite}+")))
         if not table.num_rows:
             raise StoreError(f"there are no scores in {self.path}: `slvmeval suite run NAME` makes them")
         match path.suffix.lower():
@@ -141,7 +148,7 @@ def read_scores(path: Path, suite: str = "") -> list[SuiteScore]:
             )
         by_id[id_] = one
     if not by_id:
-        raise UserInputError(f"{path} holds no score{f' of {suite}' if suite else ''}")
+        raise UserInputError(f"{path} has no scores{f' of {suite}' if suite else ''}")
     return list(by_id.values())
 
 

@@ -22,7 +22,7 @@ from storage_schemas.suite_score import SuiteScore
 from tasks.llm.printed_prompts import prompts_label
 from tasks.llm.usage import Estimate, NotJudged, Usage, estimated_cost, usage_fields
 from tasks.scoring.base import not_readable
-from tasks.scoring.engine import CannotGoOn, Kind, Row, Work
+from tasks.scoring.engine import CannotContinue, Kind, Row, Work
 from tasks.scoring.setup import Setup
 from tasks.scoring.suites.base import Dimension, ScoredVideo, Scorer, Suite, SuiteVideo
 from tasks.scoring.suites.file_video import FrameRate, OpenVideos
@@ -134,7 +134,7 @@ class VideoScoring(Kind[ScoringUnit]):
 
         Raises
         ------
-        CannotGoOn
+        CannotContinue
             If no unit of this scorer can be scored.
         """
         if unreadable := next((video.unreadable for video in unit.videos if video.unreadable), ""):
@@ -151,7 +151,7 @@ class VideoScoring(Kind[ScoringUnit]):
                 for index, one in enumerate(scores)
             ]
         except (PrerequisiteError, UserInputError) as problem:
-            raise CannotGoOn(str(problem)) from problem
+            raise CannotContinue(str(problem)) from problem
         except NotJudged as problem:
             # the cost is assigned to the first video
             first = self._row(unit, 0, self._fields(unit, problem))

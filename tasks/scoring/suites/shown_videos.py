@@ -275,7 +275,7 @@ class VideoExhibit:
         for number, (name, film) in enumerate(self.videos.items()):
             if not len(film.video):
                 raise UnreadableVideo(number, "the video has no frames")
-            lasting[name] = sampled_places(film.video.times_s, fps)
+            lasting[name] = sampled_indices(film.video.times_s, fps)
         largest = max(_image_tokens(film.video, self.grid, model) for film in self.videos.values())
         largest += LINE_TOKENS if self.lines.time else 0
         text_tokens += LINE_TOKENS * len(self.videos)
@@ -295,7 +295,7 @@ class VideoExhibit:
         return ShownVideos(shown, model, self.lines)
 
 
-def sampled_places(times_s: NDArray[np.float64], fps: float) -> list[int]:
+def sampled_indices(times_s: NDArray[np.float64], fps: float) -> list[int]:
     """Return the frames shown every 1/`fps` seconds, and the last one, each once.
 
     Parameters

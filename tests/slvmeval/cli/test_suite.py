@@ -71,8 +71,9 @@ def test_suite_goes_from_a_folder_to_a_leaderboard(
     assert (lines["bert"]["rank"], lines["anna"]["rank"], lines["bert"]["length"]) == ("1", "2", "16.0")
     assert (board / "index.html").is_file()
     for name in ("scores.csv", "scores.jsonl", "scores.parquet"):
-        assert "6 scores" in run("suite", "scores", tmp_path / name, *store).out
-    run("suite", "scores", tmp_path / "scores.xls", *store, code=1)
+        printed = run("suite", "leaderboard", "--scores", tmp_path / name, "--out", board, *store).out
+        assert "6 scores" in printed
+    run("suite", "leaderboard", "--scores", tmp_path / "scores.xls", "--out", board, *store, code=1)
     assert json.loads((tmp_path / "scores.jsonl").read_text().splitlines()[0])["suite"] == "planted"
     # a blur is another set of scores, kept apart
     run(*direct, "--set", "blur=1", "--dimension", "beauty")
@@ -225,7 +226,7 @@ def test_correlations_of_dimensions(tmp_path: Path, planted_suite: Path, scored:
     assert {"themes.csv", "correlations-theme-city-night.tex", "correlations.svg"} <= names
     # the same from a file that holds the same scores, without a store
     file, other = tmp_path / "scores.parquet", tmp_path / "other"
-    run("suite", "scores", file, *scored)
+    run("suite", "leaderboard", "--scores", file, "--out", tmp_path / "board", *scored)
     run(*words, other, "--scores", file)
     for name in ("correlations.csv", "themes.csv"):
         assert (other / name).read_text() == (out / name).read_text()
@@ -272,7 +273,6 @@ def test_suite_commands_without_scores_say_so(tmp_path: Path, planted_suite: Pat
     store = ("--store", tmp_path / "store")
     board = ("--out", tmp_path / "out", *store)
     assert "there are no scores" in run("suite", "leaderboard", *board, code=1).err
-    run("suite", "scores", tmp_path / "x.csv", *store, code=1)
     none_of_it = run("suite", "leaderboard", "planted", *board, code=1)
     assert "there are no scores of planted" in none_of_it.err
     assert not (tmp_path / "out").exists()

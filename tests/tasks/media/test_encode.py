@@ -21,7 +21,7 @@ STARTS = [sum(UNITS[:i]) for i in range(len(UNITS))]
 
 
 def picture(number: int, seed: int = 0) -> Planes:
-    """Give a smooth picture that is told from every other by its brightness and by a moving bar."""
+    """Give a smooth picture that its brightness and a moving bar distinguish from every other."""
     rows = np.arange(HEIGHT * 3 // 2)[:, None] * (2 + seed) + np.arange(WIDTH)[None, :]
     planes = ((rows + 37 * number) % 220 + 16).astype(np.uint8)
     planes[:, (number * 5) % WIDTH] = 235

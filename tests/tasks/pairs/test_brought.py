@@ -291,7 +291,7 @@ def test_mistake_has_line(write: Callable[..., Path], second: dict[str, Any] | b
 
 
 def test_a_file_without_pairs_is_refused(write: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(UserInputError, match="holds no pair"):
+    with pytest.raises(UserInputError, match="has no pairs"):
         read_pairs_file(write(b"", b" "))
     with pytest.raises(UserInputError, match="No such file"):
         read_pairs_file(tmp_path / "none.jsonl")

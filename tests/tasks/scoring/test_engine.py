@@ -14,7 +14,7 @@ from storage_schemas.judgements import Failure
 from tasks.llm import meter
 from tasks.llm.providers.batches import Attempt
 from tasks.llm.usage import Prices
-from tasks.scoring.engine import MAX_DEATHS, CannotGoOn, Outcome, Work, batches
+from tasks.scoring.engine import MAX_DEATHS, CannotContinue, Outcome, Work, batches
 from tasks.scoring.submitted import BatchAnswers, BatchService, HandOverUnknown, Submitted
 from tests.tasks.scoring.kinds import HARNESSES, NAME, Harness, Script, limits, new_store
 
@@ -254,7 +254,7 @@ class FakeProvider(BatchService[Any]):
         if self.kill_at == "before":
             raise Killed
         if self.kill_at == "lacks":
-            raise CannotGoOn("no batches here")
+            raise CannotContinue("no batches here")
         self.batches[name] = [unit.key for unit in units]
         if self.kill_at == "after":
             raise Killed

@@ -18,7 +18,7 @@ from tasks.llm.exchange import ChatAnswer, ChatRequest
 from tasks.llm.providers.batches import Attempt, BatchProvider, OfflineBatches, open_batches
 from tasks.llm.servers import ChatServer
 from tasks.llm.usage import NotJudged
-from tasks.scoring.engine import CannotGoOn
+from tasks.scoring.engine import CannotContinue
 from tasks.scoring.request_batches import RequestBatches
 from tasks.scoring.submitted import BatchRecords
 from tests.tiny_models.batch_server import BatchServer
@@ -177,7 +177,7 @@ def test_a_batch_can_be_given_up(provider: str, server: BatchServer, records: Ba
     assert waiting.in_words().startswith(f"batch {waiting.id} of mine: 2 requests, handed over 0 min ago")
     assert records.give_up("another") == 0
     server.batches.clear()
-    with pytest.raises(CannotGoOn, match=f"gc --set batch={waiting.id}"):
+    with pytest.raises(CannotContinue, match=f"gc --set batch={waiting.id}"):
         service.collect(waiting.id, units("a"))
     assert records.give_up(waiting.id) == 2
     assert records.waiting() == set()

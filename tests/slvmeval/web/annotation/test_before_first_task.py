@@ -34,9 +34,9 @@ def choose(browser: Browser, page: httpx.Response, right: bool, language: str = 
     texts_of = texts(language).words["aspects"]
     (asked,) = (one for one in texts_of.values() if one["question"] in page.text)
     answers = re.findall(r'value="(\d)" required> <span>(.*?)</span>', page.text)
-    places = [place for place, text in answers if (text == asked["instruction"]) == right]
-    assert len(answers) == 4 and len(places) == (1 if right else 3)
-    return browser.submit("question", csrf=hidden(page.text), question=shown(page), place=places[0])
+    choices = [choice for choice, text in answers if (text == asked["instruction"]) == right]
+    assert len(answers) == 4 and len(choices) == (1 if right else 3)
+    return browser.submit("question", csrf=hidden(page.text), question=shown(page), choice=choices[0])
 
 
 def shown(page: httpx.Response) -> str:
@@ -116,8 +116,8 @@ def test_a_page_that_sends_nothing_or_too_much_is_refused(study: Study) -> None:
     form = {"csrf": hidden(page.text), "question": shown(page)}
     url = f"/c/{NAME}/question"
     assert reason(browser.http.post(url, data=form), 422) == "bad_value"
-    assert reason(browser.http.post(url, data={**form, "place": "x"}), 422) == "bad_value"
-    assert reason(browser.http.post(url, data={**form, "csrf": "", "place": "0"}), 403) == "forged"
+    assert reason(browser.http.post(url, data={**form, "choice": "x"}), 422) == "bad_value"
+    assert reason(browser.http.post(url, data={**form, "csrf": "", "choice": "0"}), 403) == "forged"
     assert reason(browser.http.post(url, data={**form, "question": "x" * 201}), 422) == "bad_value"
     assert shown(browser.open("question")) == shown(page)
 

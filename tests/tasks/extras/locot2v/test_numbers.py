@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tasks.extras.locot2v import picture_models
-from tasks.extras.locot2v.aesthetic_quality import places_at, share_of_bound, upper_bound
+from tasks.extras.locot2v.aesthetic_quality import indices_at, share_of_bound, upper_bound
 from tasks.extras.locot2v.event_consistency import (
     between_events,
     event_places,
@@ -37,7 +37,7 @@ from tasks.extras.locot2v.technical_quality import (
     Windows,
     logistic,
     pieces,
-    spread_places,
+    spread_indices,
     technical_score,
     views,
 )
@@ -102,7 +102,7 @@ def test_features_of_a_long_video_are_not_kept(monkeypatch: pytest.MonkeyPatch) 
     [(50, 24.0, [0, 24, 48]), (3, 1.0, [0, 1, 2]), (2, 0.5, [0, 1]), (5, 2.5, [0, 2]), (1, 8.0, [0])],
 )
 def test_a_frame_a_second_from_the_first_on(frames: int, fps: float, places: list[int]) -> None:
-    assert places_at(scenes([frames], fps=fps), 1.0) == places
+    assert indices_at(scenes([frames], fps=fps), 1.0) == places
 
 
 def test_the_bound_is_the_mean_of_the_best_tenth() -> None:
@@ -270,11 +270,11 @@ def test_pieces_are_shorter_than_ten_seconds_and_hold_every_frame(count: int, fp
 
 
 def test_frames_are_every_second_one_of_each_part() -> None:
-    places = spread_places(600, 3, 32, np.random.default_rng(0)).reshape(3, 32)
+    places = spread_indices(600, 3, 32, np.random.default_rng(0)).reshape(3, 32)
     assert (np.diff(places) == 2).all()
     assert ((places // 200) == np.arange(3)[:, None]).all()
     # a short piece is gone through again
-    short = spread_places(10, 2, 32, np.random.default_rng(0))
+    short = spread_indices(10, 2, 32, np.random.default_rng(0))
     assert short.max() < 10
     assert len(short) == 64
 

@@ -101,7 +101,7 @@ def test_what_is_missing_is_reported(
         ({"space": [ENTRY]}, "'space' is not an object"),
         ({"space": {"space_1": {**ENTRY, "prompt": None}}}, "space, space_1 has no text 'prompt'"),
         ({"space": {"space_1": "A ball."}}, "space, space_1 has no text 'prompt'"),
-        ({"space": {}}, "holds no prompt"),
+        ({"space": {}}, "has no prompts"),
     ],
 )
 def test_another_form_is_reported(tmp_path: Path, content: Any, why: str) -> None:

@@ -19,7 +19,7 @@ from tasks.llm.usage import NotJudged
 from tasks.llm.vision_models import VlmModel
 from tasks.scoring.suites.base import ScoredVideo, SuiteVideo
 from tasks.scoring.suites.blurred_video import BlurredSide
-from tasks.scoring.suites.shown_videos import Grid, SampledVideo, ShownFrames, evenly, sampled_places
+from tasks.scoring.suites.shown_videos import Grid, SampledVideo, ShownFrames, evenly, sampled_indices
 from tests.storage_schemas.full_disk import fill
 from tests.tasks.extras.video_bench.talking import (
     MODELS,
@@ -285,9 +285,9 @@ class LongFilm(FrameList):
     ],
 )
 def test_two_frames_a_second_and_the_last(frames: int, fps: float, expected: list[int]) -> None:
-    assert sampled_places(np.arange(frames) / fps, 2.0) == expected
+    assert sampled_indices(np.arange(frames) / fps, 2.0) == expected
     # of uneven time stamps those on the screen: at 0.5, 1.0 and 1.5 s the third frame is still shown
-    assert sampled_places(np.array([0.0, 0.1, 0.2, 1.7, 1.8, 2.0]), 2.0) == [0, 2, 5]
+    assert sampled_indices(np.array([0.0, 0.1, 0.2, 1.7, 1.8, 2.0]), 2.0) == [0, 2, 5]
 
 
 def test_a_long_video_is_shown_evenly_from_first_to_last() -> None:

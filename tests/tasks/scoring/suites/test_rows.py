@@ -148,17 +148,18 @@ def test_rows_of_a_killed_process_are_read_and_packed(scores: ScoresStore) -> No
 
 def test_scores_go_out_in_three_forms(scores: ScoresStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no scores"):
-        scores.export(tmp_path / "x.csv")
-    scores.add([row(), row("k2", None)])
-    assert scores.export(tmp_path / "x.parquet") == 2
+        scores.export(tmp_path / "x.csv", "x")
+    # a variant belongs to its suite
+    scores.add([row(), row("k2", None, suite="x+blur1"), row("k3", suite="xy")])
+    assert scores.export(tmp_path / "x.parquet", "x") == 2
     assert pq.read_table(tmp_path / "x.parquet").schema.equals(SUITE_SCORES)
-    scores.export(tmp_path / "x.csv")
+    scores.export(tmp_path / "x.csv", "x")
     # no spreadsheet takes a server's words for a formula
     assert ",'=no," in (tmp_path / "x.csv").read_text()
-    scores.export(tmp_path / "x.jsonl")
+    scores.export(tmp_path / "x.jsonl", "x")
     assert json.loads((tmp_path / "x.jsonl").read_text().splitlines()[1])["failure"] == "refused"
     with pytest.raises(UserInputError, match="ends in"):
-        scores.export(tmp_path / "x.txt")
+        scores.export(tmp_path / "x.txt", "x")
 
 
 def test_a_damaged_part_is_reported(scores: ScoresStore) -> None:
