@@ -112,7 +112,7 @@ class EmbeddingsClient:
             pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _require_permission(self) -> None:
-        """Raise NotAllowed if the server forbids a harmless text, too."""
+        """Raise NotAllowed if the server also forbids a harmless text."""
         try:
             self._once(["yes"])
         except _Forbidden as problem:

@@ -142,7 +142,7 @@ class Kind(ABC, Generic[U]):
         return units
 
     def leaders(self, units: Sequence[U]) -> Collection[str]:
-        """Return the keys of units that others profit from if they are answered first; by default none."""
+        """Return the keys of units to answer first, since others reuse their answers; by default none."""
         return ()
 
     @abstractmethod

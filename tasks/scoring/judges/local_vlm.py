@@ -349,7 +349,7 @@ class LocalJudge(FrameJudge):
 
 
 class LocalIntervalJudge(SaysWhere, LocalJudge):
-    """Asks a model of this process where the other video is worse, too."""
+    """Also asks a model of this process where the other video is worse."""
 
 
 def hf_judge(cache: FeatureCache, models: Models, prompts: str = "", **settings: Any) -> LocalJudge:
