@@ -211,8 +211,8 @@ class WorkerModel:
             np.tensordot(kinds[which], answers[:, which], axes=(0, 1)) / kinds[which].sum()
             for which in (_SHOWN_BY_CHECKS, _IS_CAREFUL)
         )
-        told = (careless * np.log(careless / careful)).sum(axis=0)
-        return {state: float(told[state]) for state in (CLEAR, OBVIOUS, NONE)}
+        information = (careless * np.log(careless / careful)).sum(axis=0)
+        return {state: float(information[state]) for state in (CLEAR, OBVIOUS, NONE)}
 
     def clear(self, pair_id: str) -> float:
         """Return the probability that a pair's damage is clear."""
@@ -411,11 +411,11 @@ class _Inference:
 
     def _pair_beliefs(self, messages: Floats) -> Floats:
         """Return the logarithms of the pairs' probabilities, shape (pairs, states)."""
-        said = np.zeros((len(self._pairs), len(PRIOR_STATES)))
-        np.add.at(said, self._pair, messages)
+        evidence = np.zeros((len(self._pairs), len(PRIOR_STATES)))
+        np.add.at(evidence, self._pair, messages)
         before = np.where((self._known < 0)[:, None], self._states[self._aspect], np.eye(5)[self._known])
         with np.errstate(divide="ignore"):
-            return _normal(np.log(before) + said)
+            return _normal(np.log(before) + evidence)
 
     def _answers(self) -> Floats:
         """Return the logarithms of what depends on the pair, shape (units, kinds, states)."""

@@ -154,6 +154,6 @@ class Attempts:
                 if number >= self.settings.tries:
                     raise NotJudged(problem.failure, f"{step.name}: {problem.message}") from problem
                 number += 1
-                told = prompt_text("prompt-suite/again", self.settings.prompts)
-                text = f"{step.text}\n\n{filled(told, reason=problem.message)}"
+                template = prompt_text("prompt-suite/again", self.settings.prompts)
+                text = f"{step.text}\n\n{filled(template, reason=problem.message)}"
                 request = replace(request, text=text, what={**step.what, **again, "attempt": number})
