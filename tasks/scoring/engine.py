@@ -341,7 +341,7 @@ class TaskRun(Generic[U]):
             self._failed += [row.key for row in rows if row.failure is not None]
 
     def note(self, text: str) -> None:
-        """Note what people should know."""
+        """Add a note to the run's result."""
         log.warning("%s", text)
         self._notes.append(text)
 

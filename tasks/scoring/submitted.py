@@ -322,7 +322,7 @@ class Keeper(Protocol[_Kept]):
         """Stop, because no unit can be answered here."""
 
     def note(self, text: str) -> None:
-        """Note what people should know."""
+        """Add a note to the run's result."""
 
 
 @dataclass(frozen=True)

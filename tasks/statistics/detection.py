@@ -138,7 +138,7 @@ def _bounded(share: float) -> float | None:
 def difference(one: Estimate, other: Estimate) -> Estimate:
     """Return one value minus another; the distances to the intervals' ends are added in squares.
 
-    Both are of the same sources, which makes the interval wider than needed where they go together.
+    Both come from the same sources, so the interval is wider than needed if they vary together.
     """
     value = one.value - other.value
     down = None if one.low is None or other.high is None else (one.value - one.low, other.high - other.value)
