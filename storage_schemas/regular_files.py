@@ -157,9 +157,9 @@ def path_problem(problem: Exception) -> str:
         return f"no space is left for {path}: free some, and run the same command again"
     if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         # Path.exists raises an error if the parent folder may not be read
-        there = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
-        done, able = ("written", "writable") if os.access(there, os.R_OK) else ("read", "readable")
-        return f"{there} cannot be {done} ({problem.strerror}): make it {able}, or choose another path"
+        existing = next(one for one in (path, *path.parents) if os.path.exists(one))  # noqa: PTH110
+        done, able = ("written", "writable") if os.access(existing, os.R_OK) else ("read", "readable")
+        return f"{existing} cannot be {done} ({problem.strerror}): make it {able}, or choose another path"
     if not isinstance(problem, FileExistsError | NotADirectoryError | IsADirectoryError):
         return ""
     if isinstance(problem, IsADirectoryError):

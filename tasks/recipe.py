@@ -41,7 +41,7 @@ from tasks.votes.filter import FilterRule
 
 
 def _as_strength(value: Any) -> Any:
-    """Return the name of a strength; a number is a name, too."""
+    """Return the name of a strength; a number is also a name."""
     number = strength_number(value) if isinstance(value, str) else value
     if isinstance(number, int | float) and not isinstance(number, bool):
         return strength_text(number)

@@ -94,10 +94,10 @@ def parse_table(path: Path, text: str, tabs: bool | None = None, needed: Collect
         If its first line is missing, damaged or lacks a column, or a quotation mark swallows rows.
     """
     tabs = path.suffix.lower() in _TAB_ENDINGS if tabs is None else tabs
-    said = text.split("\n", 1)[0].rstrip("\r").strip('"')
+    first_line = text.split("\n", 1)[0].rstrip("\r").strip('"')
     first = 1
-    if said.lower().startswith("sep=") and len(said) == 5:
-        delimiter, text, first = said[4], text.partition("\n")[2], 2
+    if first_line.lower().startswith("sep=") and len(first_line) == 5:
+        delimiter, text, first = first_line[4], text.partition("\n")[2], 2
     else:
         delimiter = "\t" if tabs else _delimiter(text)
     lines = _lines(path, text, delimiter, first)

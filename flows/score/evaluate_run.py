@@ -323,7 +323,7 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
         if not self.options.batch or not self.options.wait:
             return
         collecting = replace(self.work, collect_only=True)
-        said = -1
+        reported = -1
         for number in itertools.count():
             failures = self.rows.failures()
             tasks = [
@@ -334,12 +334,12 @@ class Evaluation(ScoringRun[Request, EvaluationResult]):
             count = sum(len(task.units) for task in tasks)
             if not count:
                 return
-            if count != said:
+            if count != reported:
                 self.progress.say(
                     f"{count} requests are waiting in batches, which may take a day. This run collects "
                     "them; if it is stopped, the same command collects them later"
                 )
-                said = count
+                reported = count
             time.sleep(self.options.batch_poll_s)
             for task in tasks:
                 self._came(answer_stage(collecting, task))

@@ -102,7 +102,7 @@ def lasting_wait(reason: str) -> LastingWait | None:
 
 
 def is_unknown(reason: str) -> bool:
-    """Return whether a reason is known neither to last nor to pass, so that a person must read it.
+    """Return whether a reason is neither a known lasting nor a known temporary one: a person must read it.
 
     Examples
     --------

@@ -195,10 +195,10 @@ class WorkerChecks:
             ("job_logs", writable, os.R_OK | os.W_OK, "cannot be written"),
         ):
             for folder in folders:
-                there = os.path.isdir(folder)  # noqa: PTH112
-                if not there or not os.access(folder, mode):
+                seen = os.path.isdir(folder)  # noqa: PTH112
+                if not seen or not os.access(folder, mode):
                     problems.append(
-                        f"{folder} {rejected if there else 'is not there'}: put it on a file system that all "
+                        f"{folder} {rejected if seen else 'is not there'}: put it on a file system that all "
                         f"nodes share ({key} in {self.profile})"
                     )
         return problems

@@ -103,18 +103,18 @@ def with_options(command: Callable[..., R]) -> Callable[..., R]:
             raise USAGE_ERROR(f"--set {key}: {suggestion(key, by_set, 'the settings are')}")
         values.pop(_SET, None)
         for name, (model, names) in models.items():
-            said = {
+            by_set_values = {
                 field: given_values if _many(model.model_fields[field]) else given_values[-1]
                 for field in names
                 if (given_values := settings.get((name, field)))
             }
             of_model = {field: values.pop(field) for field in names if field in values}
             try:
-                values[name] = _filled(model, of_model | said)
+                values[name] = _filled(model, of_model | by_set_values)
             except UserInputError as problem:
                 field, _, why = str(problem).partition(":")
                 field = field.partition(".")[0]
-                if field not in said:
+                if field not in by_set_values:
                     raise
                 key = _key(field, model.model_fields[field])
                 raise typer.BadParameter(f"{key}:{why}", param_hint="--set") from problem

@@ -74,8 +74,8 @@ def checks_due(
     if due is not None and done < FIRST_TASKS:
         return (due,)
     if share and model.doubt(worker) >= (DOUBTED if done >= FIRST_TASKS else DOUBTED_EARLY):
-        told = model.told_by_checks(worker)
-        return tuple(sorted(_STATES, key=lambda kind: -told[_STATES[kind]]))
+        information = model.told_by_checks(worker)
+        return tuple(sorted(_STATES, key=lambda kind: -information[_STATES[kind]]))
     return () if due is None else (due,)
 
 

@@ -253,7 +253,7 @@ def write_media(release: Release, task: MediaTask) -> int:
 
 @contextmanager
 def _drafts(media: Path, count: int) -> Iterator[list[Path]]:
-    """Yield names for files that are needed no longer afterwards."""
+    """Yield names for temporary files, which are removed afterwards."""
     drafts = [media / f".{uuid.uuid4().hex}.mp4" for _ in range(count)]
     try:
         with storage_errors(media):

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 #: After three days, whole days are compared, so that the time of day does not matter.
 _DAYS_FROM = timedelta(days=3)
-#: Only the newest days count, because people come and go in a campaign of weeks.
+#: Only the newest days count, because workers come and go over the weeks of a campaign.
 _MAX_DAYS = 7
 #: Before that, the time since the first vote is divided into this many equal stretches …
 _STRETCHES = 6

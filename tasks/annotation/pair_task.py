@@ -104,7 +104,7 @@ def first_look(
     """Return what is looked at first in both videos of a pair, in seconds, in order, without overlap.
 
     It is everything that is changed on either side, among as many unchanged clips of similar length, where
-    there are enough. The same for both sides, it says nothing about which one is changed.
+    there are enough. As it is the same for both sides, it does not reveal which one is changed.
 
     Parameters
     ----------

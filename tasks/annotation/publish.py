@@ -476,12 +476,12 @@ def _only_release(store: Store) -> str | None:
 
 def _from_file(settings: Path, release: Release, name: str) -> Campaign:
     campaign = load_campaign(settings, name=name, release=release.name, version=release.version)
-    told = campaign.model_fields_set
+    given = campaign.model_fields_set
     defaults = _of_recipe(release)
-    if {"rule", "viewing", "look_share"} & told:
+    if {"rule", "viewing", "look_share"} & given:
         # another protocol was chosen, or a part of one
         defaults = {key: value for key, value in defaults.items() if key not in PAPER_PROTOCOL}
-    return campaign.model_copy(update={key: value for key, value in defaults.items() if key not in told})
+    return campaign.model_copy(update={key: value for key, value in defaults.items() if key not in given})
 
 
 #: Recipes whose pairs are the paper's, also with a user's prompts.

@@ -63,7 +63,7 @@ class RatingTask(Frozen):
         return self.seconds
 
     def watch_s(self, look_share: float | None) -> float:
-        """Return how much of the video has to be watched: all of it, whatever a campaign of pairs shows."""
+        """Return the share of the video to watch: all of it, unlike in a campaign of pairs."""
         del look_share
         return self.seconds
 

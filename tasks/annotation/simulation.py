@@ -191,7 +191,7 @@ def simulate(
     ----------
     rule
         ``paper``: a fixed number of votes, no check tasks, and the filter counts votes. ``strict``: check
-        tasks, votes until a pair is certain, and votes weigh as much as their workers are careful.
+        tasks, votes until a pair is certain, and votes weighted by how careful their workers are.
     seed
         Same seed, same campaign.
     check_share

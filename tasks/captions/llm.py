@@ -244,8 +244,8 @@ class _CaptionQuestion(Question[CaptionAnswer]):
         ]
         if _CAPTION in parameters.prompt:
             # the paper's template has it in the text (E.1)
-            told = parameters.prompt.replace(_CAPTION, _MARK.sub("< |", self._text))
-            messages = [{"role": "user", "content": told}]
+            content = parameters.prompt.replace(_CAPTION, _MARK.sub("< |", self._text))
+            messages = [{"role": "user", "content": content}]
         if self.unfit:
             if last := self.answers[-1].text[:_SHOWN].strip():
                 messages.append({"role": "assistant", "content": without_marks(last)})

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 ANALYSIS_FILE = "analyses.parquet"
 ANSWERS_FILE = "answers.parquet"
 _LIST = TypeAdapter(tuple[CaptionAnalysis, ...])
-#: Captions that one task analyses: 14 s by rules, so that a long source holds up no other.
+#: Captions that one task analyses: 14 s by rules, so that a long source does not delay others.
 PART = 128
 
 

@@ -137,9 +137,9 @@ def make_request(
     shared_ends: Sequence[int] = (),
 ) -> ChatRequest:
     """Return a request to a model, as :func:`ask` sends it; an empty system message is left out."""
-    told = ({"role": "system", "content": system},) if system else ()
+    instructions = ({"role": "system", "content": system},) if system else ()
     return ChatRequest(
-        messages=(*told, {"role": "user", "content": user}),
+        messages=(*instructions, {"role": "user", "content": user}),
         shared_ends=tuple(shared_ends),
         answer_schema=dict(schema),
         sampling=Sampling(temperature=model.temperature, top_p=model.top_p, most_tokens=model.answer_tokens),

@@ -24,7 +24,7 @@ from tasks.llm.servers import CannotAsk, ChatServer, ServerDown, refused_key
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
 #: Attempts without a valid response body (each may be charged) before a request is given up.
 _MAX_UNREADABLE = 3
-#: Sent when a request fails, to learn whether other requests fail, too.
+#: Sent when a request fails, to learn whether other requests fail as well.
 _HARMLESS = ChatRequest(messages=({"role": "user", "content": "Say yes."},), sampling=Sampling(most_tokens=1))
 
 
@@ -149,7 +149,7 @@ class ServerAsking:
         return ChatAnswer(**so_far.counts(), error=error, failure=Failure.SERVER_ERROR)
 
     async def _require_permission(self) -> None:
-        """Raise NotAllowed if the server forbids a harmless request, too."""
+        """Raise NotAllowed if the server also forbids a harmless request."""
         try:
             await self._once(_HARMLESS)
         except Forbidden as problem:

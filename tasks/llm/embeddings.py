@@ -112,7 +112,7 @@ class EmbeddingsClient:
             pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _require_permission(self) -> None:
-        """Raise NotAllowed if the server forbids a harmless text, too."""
+        """Raise NotAllowed if the server also forbids a harmless text."""
         try:
             self._once(["yes"])
         except _Forbidden as problem:
@@ -136,24 +136,24 @@ class EmbeddingsClient:
         return answer
 
     def _status(self, code: int, text: str) -> Exception:
-        said = told_by(text)
-        failure = failure_of(code, said, codes_of(at(json_of(text), "error")))
+        message = told_by(text)
+        failure = failure_of(code, message, codes_of(at(json_of(text), "error")))
         if failure is Failure.QUOTA_USED_UP:
-            return quota_used_up(self.server, said)
+            return quota_used_up(self.server, message)
         if code == 403:
-            return _Forbidden(said)
+            return _Forbidden(message)
         if code == 401:
-            return refused_key(self.server, said)
+            return refused_key(self.server, message)
         if code == 404 and "model" in text.lower():
-            return no_such_model(self.server, said=said)
+            return no_such_model(self.server, said=message)
         if code == 404:
             return NotAllowed(
-                f"model server {self.server.name} has no {self.server.base}/embeddings{said}: serve an "
+                f"model server {self.server.name} has no {self.server.base}/embeddings{message}: serve an "
                 "embedding model there, for instance with vLLM"
             )
         if failure is Failure.SERVER_ERROR:
-            return _Unavailable(f"HTTP {code}{said}")
-        return Refused(f"the server refused the texts: HTTP {code}{said}")
+            return _Unavailable(f"HTTP {code}{message}")
+        return Refused(f"the server refused the texts: HTTP {code}{message}")
 
 
 class _Unavailable(Exception):

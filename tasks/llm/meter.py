@@ -132,33 +132,33 @@ class Meter:
             self.stop(_NO_PRICE.format(f"model {next(priceless)!r}"), Failure.PREREQUISITE_MISSING)
         if self.stopped is not None:
             return None
-        held = Reservation(usd or 0.0, tokens, once)
-        if not self.spending.reserve(self.name, held.usd, tokens):
+        reservation = Reservation(usd or 0.0, tokens, once)
+        if not self.spending.reserve(self.name, reservation.usd, tokens):
             self.stop(self.spending.stopped(self.name), Failure.LIMIT_REACHED)
             return None
         if self.rate is not None and not self.rate.wait(tokens, lambda: self.stopped is not None):
-            self.release(held)
+            self.release(reservation)
             return None
-        return held
+        return reservation
 
-    def release(self, held: Reservation) -> None:
+    def release(self, reservation: Reservation) -> None:
         """Release the reservation of a request that was not made."""
-        self._forget_once(held)
-        self.spending.release(self.name, held.usd, held.tokens)
+        self._forget_once(reservation)
+        self.spending.release(self.name, reservation.usd, reservation.tokens)
 
-    def refuses(self, held: Reservation, rows: Sequence[CountedRow]) -> bool:
+    def refuses(self, reservation: Reservation, rows: Sequence[CountedRow]) -> bool:
         """Return whether the model's own limit refused a request, which then has no row.
 
         If so, its reservation is released and requests are stopped.
         """
         for row in rows:
             if row.failure is Failure.LIMIT_REACHED:
-                self.release(held)
+                self.release(reservation)
                 self.stop(row.message or "a limit is reached", Failure.LIMIT_REACHED)
                 return True
         return False
 
-    def count(self, held: Reservation, rows: Sequence[CountedRow]) -> None:
+    def count(self, reservation: Reservation, rows: Sequence[CountedRow]) -> None:
         """Count a request that was made, with all its rows.
 
         Raises
@@ -168,16 +168,16 @@ class Meter:
         """
         try:
             for index, row in enumerate(rows):
-                usd, tokens = (0.0, 0) if index else (held.usd, held.tokens)
+                usd, tokens = (0.0, 0) if index else (reservation.usd, reservation.tokens)
                 self.spending.count(self.name, row, usd, tokens)
         except SetAside as problem:
             self.stop(problem.message)
             raise
         if self.rate is not None:
-            self.rate.correct(held.tokens, sum(_tokens_of(row) for row in rows))
+            self.rate.correct(reservation.tokens, sum(_tokens_of(row) for row in rows))
         transient = [row for row in rows if row.failure in TRANSIENT_FAILURES]
         if transient:
-            self._forget_once(held)
+            self._forget_once(reservation)
         with self._lock:
             stopping = self._equal_rejections(rows)
             self._in_a_row = self._in_a_row + 1 if transient else 0
@@ -213,10 +213,10 @@ class Meter:
                 )
         return ""
 
-    def _forget_once(self, held: Reservation) -> None:
+    def _forget_once(self, reservation: Reservation) -> None:
         """Let the next request reserve shared work again, since it may not have been done."""
         with self._lock:
-            self._once -= held.once
+            self._once -= reservation.once
 
 
 def _tokens_of(row: CountedRow) -> int:

@@ -98,7 +98,7 @@ class PrintedPrompt(Frozen):
             fences = list(_FENCE.finditer(body))
             if not fences:
                 return ""
-            # what ends the text may lack its fence
+            # the fence that ends the text may be missing
             last = fences[-1].start() if len(fences) > 1 and self.ends else len(body)
             body = _FENCE.sub("", body[fences[0].end() : last])
             body = re.sub(r"\n{3,}", "\n\n", _CONTINUED.sub(" ", body))

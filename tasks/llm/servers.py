@@ -326,7 +326,7 @@ def list_models(server: ChatServer, patience_s: float = _PATIENCE_S) -> list[str
     Raises
     ------
     OSError, ValueError
-        If it does not answer, or with something else; see :func:`why`.
+        If it does not answer, or answers unexpectedly; see :func:`why`.
     """
     path, list_name, name = _LISTS[server.provider]
     with json_client(server) as http:

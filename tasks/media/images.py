@@ -128,8 +128,8 @@ def _numbered(video: OpenVideo, plan: PacketPlan, first: int) -> Iterator[tuple[
 def _decoded(video: OpenVideo, packets: _Packets, planned: bool = False) -> Iterator[VideoFrame]:
     """Decode; damage before the first image is a late key frame, after it the video's rule applies.
 
-    A picture of H.265 in whose memory one is missing is left out without a word, as by the command, unless it
-    is asked for; then it is marked as damaged. A plan omits pictures that stay in memory unnecessarily.
+    An H.265 picture that lacks a reference picture is silently left out, as the command does, unless it is
+    requested; then it is marked as damaged. A plan omits pictures that stay in memory unnecessarily.
 
     ``planned``: the file is known not to be cut off, and to lack no picture that another refers to.
     """

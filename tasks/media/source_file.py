@@ -71,9 +71,9 @@ def is_cut_off(path: Path, pid: int | None = None) -> bool:
             return _riff_end(file, end) > end
         matroska = int.from_bytes(head[:4], "big") == _EBML
         if matroska:
-            said = _matroska_end(file, end)
+            stated_end = _matroska_end(file, end)
             # data after the segment is not part of it
-            return said > end or _ends_in_zeros(file, said)
+            return stated_end > end or _ends_in_zeros(file, stated_end)
         if head == _ASF and _asf_end(file, end) > end:
             return True
         if _MXF_PARTITION.startswith(head) and _mxf_end(file, end) > end:

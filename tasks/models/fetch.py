@@ -222,8 +222,8 @@ def _listed(spec: ModelSpec) -> Sequence[StatedFile]:
 
 
 def _check_space(spec: ModelSpec, stated: Sequence[StatedFile], staging: Path) -> None:
-    there = sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
-    needed = sum(file.size for file in stated) - there
+    present_bytes = sum(path.stat().st_size for path in staging.rglob("*") if path.is_file())
+    needed = sum(file.size for file in stated) - present_bytes
     free = shutil.disk_usage(staging).free
     if free < needed:
         raise PrerequisiteError(

@@ -175,8 +175,8 @@ def _name(key: Hashable) -> str:
 
 
 def _of(needed: int, free: int | None) -> str:
-    there = "free memory unknown" if free is None else f"{size_text(free)} free"
-    return f"{size_text(needed)} needed, {there}"
+    free_text = "free memory unknown" if free is None else f"{size_text(free)} free"
+    return f"{size_text(needed)} needed, {free_text}"
 
 
 @cache

@@ -144,7 +144,7 @@ class GpuCheckReport(Frozen):
 
     @property
     def failed(self) -> bool:
-        """Whether a build would fail here, too."""
+        """Whether a build would fail here as well."""
         return bool(self.problem) or any(aspect.blocked for aspect in self.aspects)
 
 
@@ -279,7 +279,7 @@ def _checked(task: _Task, request: GpuCheckRequest) -> CheckedAspect:
 def _make(task: _Task, parameters: Any, hub: Models, planes: Planes) -> tuple[dict[str, Any], str]:
     """Degrade the clip; return what the operation recorded of its models, and a note.
 
-    A detector that does not find the drawn ball is given thresholds of 0, so that all of it is timed.
+    A detector that does not find the drawn ball is given thresholds of 0, so that every step is timed.
     """
     operation, note = task.operation, ""
     clip = ClipContext(
@@ -320,7 +320,7 @@ def _make(task: _Task, parameters: Any, hub: Models, planes: Planes) -> tuple[di
 def _short_of_memory(task: _Task, hub: ModelHub) -> str:
     """Return which model does not fit into main memory while it is loaded; empty if all do.
 
-    Without this, the system would end the process without a word.
+    Without this, the system would end the process without a message.
     """
     free = main_memory_free()
     for name in task.models:

@@ -65,17 +65,17 @@ def draw_candidates(
     """
     chosen: list[Candidate] = []
     for aspect in aspects:
-        held: Mapping[str, Candidate] = {c.source_id: c for c in inherited if c.aspect == aspect}
+        kept_candidates: Mapping[str, Candidate] = {c.source_id: c for c in inherited if c.aspect == aspect}
         bins: dict[int, list[str]] = defaultdict(list)
         for summary in summaries:
             if aspect not in summary.aspects or (summary.source_id, aspect) in excluded:
                 continue
-            if summary.source_id not in held:
+            if summary.source_id not in kept_candidates:
                 bins[duration_bin(summary.duration_s, bin_seconds)].append(summary.source_id)
-        chosen += held.values()
+        chosen += kept_candidates.values()
         for edge, ids in sorted(bins.items()):
-            free = pairs_per_bin - sum(candidate.bin_s == edge for candidate in held.values())
-            may_come = [id_ for id_ in unknown if id_ not in held]
+            free = pairs_per_bin - sum(candidate.bin_s == edge for candidate in kept_candidates.values())
+            may_come = [id_ for id_ in unknown if id_ not in kept_candidates]
             ranked = sorted([*ids, *may_come], key=lambda id_: keyed_rank(seed, "candidate", aspect, id_))
             chosen += [
                 Candidate(source_id=id_, aspect=aspect, bin_s=edge)

@@ -435,11 +435,11 @@ class Unpacking:
         for info in members.values():
             if not info.isreg() or info.issparse():
                 raise IntegrityError(f"{self.origin} holds something else than files: {info.name!r}")
-        told = members.pop(MANIFEST_NAME, None)
+        member = members.pop(MANIFEST_NAME, None)
         try:
-            if told is None or told.size > _MAX_MANIFEST_BYTES:
+            if member is None or member.size > _MAX_MANIFEST_BYTES:
                 raise ValueError
-            manifest = Manifest.model_validate_json(without_checksum(_content(tar, told).read()) or b"")
+            manifest = Manifest.model_validate_json(without_checksum(_content(tar, member).read()) or b"")
         except ValueError as problem:
             raise IntegrityError(f"{what} of {self.origin} has no valid manifest") from problem
         announced = {name: file.bytes for name, file in manifest.files.items()}

@@ -116,13 +116,13 @@ def marked_means(means: Sequence[MacroMean | None], covered: Sequence[bool]) -> 
 
 
 def marked_cells(
-    held: Sequence[Cell | None], kind: IntervalKind, *, clearly: bool = True
+    row_cells: Sequence[Cell | None], kind: IntervalKind, *, clearly: bool = True
 ) -> tuple[MatrixCell, ...]:
     """Return cells of one row for display, the best and second best marked.
 
     Parameters
     ----------
-    held
+    row_cells
         One evaluator's cell each; None where it was not asked.
     clearly
         Whether intervals must not overlap, as in :func:`marks_of`.
@@ -131,11 +131,11 @@ def marked_cells(
         (cell.accuracy, cell.clustered)
         if is_compared(cell) and cell.accuracy is not None and cell.clustered is not None
         else None
-        for cell in held
+        for cell in row_cells
     ]
     return tuple(
         MatrixCell(None) if cell is None else MatrixCell(cell.accuracy, cell, getattr(cell, kind), mark)
-        for cell, mark in zip(held, marks_of(compared, clearly=clearly), strict=True)
+        for cell, mark in zip(row_cells, marks_of(compared, clearly=clearly), strict=True)
     )
 
 
@@ -160,14 +160,14 @@ def marks_of(
         False marks the highest numbers, as the paper's tables do, even if intervals overlap.
     """
     marks: list[Mark] = [""] * len(compared)
-    held = [(*one, index) for index, one in enumerate(compared) if one is not None]
-    held.sort(key=lambda one: -one[0])
+    ranked = [(*one, index) for index, one in enumerate(compared) if one is not None]
+    ranked.sort(key=lambda one: -one[0])
     names: tuple[Mark, ...] = ("best", "second")
-    for rank, name in enumerate(names[: len(held)] if len(held) > 1 else ()):
-        accuracy, interval, index = held[rank]
+    for rank, name in enumerate(names[: len(ranked)] if len(ranked) > 1 else ()):
+        accuracy, interval, index = ranked[rank]
         if not accuracy or interval.clusters < MIN_SOURCES:
             break
-        below = [other.high if clearly else other_accuracy for other_accuracy, other, _ in held[rank + 1 :]]
+        below = [other.high if clearly else other_accuracy for other_accuracy, other, _ in ranked[rank + 1 :]]
         if (interval.low if clearly else accuracy) <= max(below, default=-1.0):
             break
         marks[index] = name

@@ -121,7 +121,7 @@ def _listed(names: list[str]) -> str:
 
 
 def conditions_table(title: str, held: Mapping[str, list[Condition]]) -> Table:
-    """Return the conditions of each evaluator that is compared; conditions that all share stand once."""
+    """Return the conditions of each evaluator that is compared; conditions that all share are listed once."""
     columns = (
         Column("what", "condition"),
         Column("evaluator", "evaluator"),

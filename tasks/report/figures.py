@@ -210,17 +210,17 @@ def _wordings(table: Table, evaluators: Sequence[str]) -> Canvas:
 
 def _wording_variance(table: Table, _evaluators: Sequence[str]) -> Canvas:
     """What share of the variance of answers each part has, a bar for each evaluator and aspect."""
-    held: dict[tuple[str, str], dict[str, float]] = {}
+    shares_by_bar: dict[tuple[str, str], dict[str, float]] = {}
     for row in table.rows:
-        held.setdefault((row["evaluator"], row["aspect"]), {})[row["part"]] = row["share"] or 0.0
-    several = len({name for name, _ in held}) > 1
+        shares_by_bar.setdefault((row["evaluator"], row["aspect"]), {})[row["part"]] = row["share"] or 0.0
+    several = len({name for name, _ in shares_by_bar}) > 1
     labels = [
         f"{_shortened(name)}, {aspect_title(aspect)}" if several else aspect_title(aspect)
-        for name, aspect in held
+        for name, aspect in shares_by_bar
     ]
     canvas, axes = _bars(labels)
-    parts = [part for part in PARTS if any(part in shares for shares in held.values())]
-    _stack(axes, [[shares.get(part, 0.0) for shares in held.values()] for part in parts], parts)
+    parts = [part for part in PARTS if any(part in shares for shares in shares_by_bar.values())]
+    _stack(axes, [[shares.get(part, 0.0) for shares in shares_by_bar.values()] for part in parts], parts)
     axes.set_xlabel("share of the variance of answers, %")
     return canvas
 
@@ -300,11 +300,11 @@ def _style(evaluators: Sequence[str], name: str) -> dict[str, Any]:
 
 def _panels(table: Table, evaluators: Sequence[str]) -> tuple[Canvas, list[tuple[Axes, list[Any]]]]:
     """Yield a canvas with one panel per aspect and a shared legend above."""
-    held: dict[str, list[Any]] = {}
+    rows_by_aspect: dict[str, list[Any]] = {}
     for row in table.rows:
-        held.setdefault(row["aspect"], []).append(row)
-    columns = min(_COLUMNS, len(held))
-    lines = -(-len(held) // columns)
+        rows_by_aspect.setdefault(row["aspect"], []).append(row)
+    columns = min(_COLUMNS, len(rows_by_aspect))
+    lines = -(-len(rows_by_aspect) // columns)
     shown = [name for name in evaluators if any(row["evaluator"] == name for row in table.rows)]
     keys = -(-len(shown) // max(columns, 2))
     top = 0.22 * keys + 0.15
@@ -317,7 +317,7 @@ def _panels(table: Table, evaluators: Sequence[str]) -> tuple[Canvas, list[tuple
     handles = [Line2D([], [], linewidth=1.2, **_style(evaluators, name)) for name in shown]
     canvas.legend(handles, shown, loc="upper left", ncols=max(columns, 2), fontsize=8.0, borderaxespad=0.2)
     panels = []
-    for index, (aspect, rows) in enumerate(held.items()):
+    for index, (aspect, rows) in enumerate(rows_by_aspect.items()):
         axes = canvas.add_subplot(grid[index // columns, index % columns])
         axes.set_title(aspect_title(aspect), loc="left")
         _accuracy_axis(axes, named=index % columns == 0)
@@ -477,14 +477,14 @@ def _accuracy_axis(axes: Axes, named: bool) -> None:
 
 def _curves(axes: Axes, rows: Rows, evaluators: Sequence[str], x: str) -> None:
     for name in evaluators:
-        held = sorted((row for row in rows if row["evaluator"] == name), key=lambda row: row[x])
-        if held:
-            positions = [row[x] for row in held]
+        points = sorted((row for row in rows if row["evaluator"] == name), key=lambda row: row[x])
+        if points:
+            positions = [row[x] for row in points]
             style = _style(evaluators, name)
             if len(evaluators) <= _MAX_BANDS:
-                lows, highs = ([row[end] for row in held] for end in ("low", "high"))
+                lows, highs = ([row[end] for row in points] for end in ("low", "high"))
                 axes.fill_between(positions, lows, highs, color=style["color"], alpha=0.08, linewidth=0)
-            axes.plot(positions, [row["accuracy"] for row in held], linewidth=1.2, clip_on=False, **style)
+            axes.plot(positions, [row["accuracy"] for row in points], linewidth=1.2, clip_on=False, **style)
 
 
 def _duration(table: Table, evaluators: Sequence[str]) -> Canvas:
@@ -524,13 +524,13 @@ def _psychometric(table: Table, evaluators: Sequence[str]) -> Canvas:
         levels = sorted({row["level"] for row in rows})
         span = np.geomspace(levels[0], levels[-1], 60)
         for name in evaluators:
-            held = [row for row in rows if row["evaluator"] == name]
+            points = [row for row in rows if row["evaluator"] == name]
             style = _style(evaluators, name)
-            for row in held:
+            for row in points:
                 axes.plot([row["level"]] * 2, [row["low"], row["high"]], color=style["color"], linewidth=0.6)
                 axes.plot([row["level"]], [row["accuracy"]], linestyle="none", clip_on=False, **style)
-            if held:
-                first = held[0]
+            if points:
+                first = points[0]
                 curve = accuracy_at(span, first["threshold"], first["width"], first["lapse"])
                 axes.plot(span, curve, linewidth=1.2, color=style["color"])
         axes.set_xscale("log")
@@ -552,13 +552,13 @@ def _length(table: Table, evaluators: Sequence[str]) -> Canvas:
         for name in evaluators:
             style = _style(evaluators, name)
             for position, line in _POSITIONS.items():
-                held = [row for row in rows if (row["evaluator"], row["position"]) == (name, position)]
-                shares = [row["share"] for row in held]
+                points = [row for row in rows if (row["evaluator"], row["position"]) == (name, position)]
+                shares = [row["share"] for row in points]
                 axes.plot(
-                    shares, [row["accuracy"] for row in held], linewidth=1.2, **{**style, "linestyle": line}
+                    shares, [row["accuracy"] for row in points], linewidth=1.2, **{**style, "linestyle": line}
                 )
                 if position == "own":
-                    low, high = [row["low"] for row in held], [row["high"] for row in held]
+                    low, high = [row["low"] for row in points], [row["high"] for row in points]
                     axes.vlines(shares, low, high, colors=style["color"], linewidth=0.6)
         levels = sorted({row["share"] for row in rows})
         axes.set_xscale("log")

@@ -35,7 +35,7 @@ class JudgedPairs(ABC):
     all_trials
         Of all pairs.
     failures
-        What failures count; `trials` and `all_trials` have it, too.
+        What failures count; also applied in `trials` and `all_trials`.
     probe_trials
         Those of probes on the pairs of accuracies.
     wording_trials
@@ -159,10 +159,10 @@ def names_of(evaluators: Collection[Who]) -> dict[Who, str]:
 
 
 def small_sample(sources: int) -> str:
-    """Return what a reader has to know of a sample of so few sources; empty for enough or none."""
+    """Return a warning about a sample of few sources; empty for enough or none."""
     if not 0 < sources < FEW_SOURCES:
         return ""
     return (
         f"The judged pairs are of {sources} source{'' if sources == 1 else 's'}, fewer than {FEW_SOURCES}. "
-        "What holds for so few may not hold for others."
+        "Results on so few sources may not hold for others."
     )

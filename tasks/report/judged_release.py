@@ -42,7 +42,7 @@ class JudgedRelease(JudgedPairs):
     people
         People's votes on the release; None if there are none.
     control_trials
-        Those on controls, which no accuracy contains.
+        Those on controls, which count towards no accuracy.
     length_trials
         Those on excerpts, which no accuracy contains either.
     """

@@ -203,13 +203,13 @@ def accuracy_latex(shown: MatrixCell, mark: str = "") -> str:
 
 
 def _correlations(gathered: JudgedRelease, table: Table, key: str) -> Callable[[System], _Cells]:
-    held = {(row["evaluator"], row["aspect"]): row[key] for row in table.rows}
+    by_cell = {(row["evaluator"], row["aspect"]): row[key] for row in table.rows}
 
     def cells(system: System) -> _Cells:
         name = gathered.names[system.who]
         return {
             aspect: latex(NONE) if value is None else latex(f"{value:.4f}".replace("-", "−"))
-            for (evaluator, aspect), value in held.items()
+            for (evaluator, aspect), value in by_cell.items()
             if evaluator == name and aspect != ALL
         }
 
@@ -229,11 +229,11 @@ def _by_aspect(
         return _nothing(form)
     width = len(aspects) + 1
     lines = [*_category_lines(gathered, aspects), *_heading_lines(aspects)]
-    for (group, people), held in groupby(rows, lambda row: (row[0].group, row[0].who == PEOPLE)):
+    for (group, people), group_rows in groupby(rows, lambda row: (row[0].group, row[0].who == PEOPLE)):
         lines.append("\\midrule")
         if group and not people:
             lines.append(f"\\multicolumn{{{width}}}{{@{{}}l}}{{\\textit{{{latex(group)}}}}} \\\\")
-        for system, values in held:
+        for system, values in group_rows:
             lines.append(_line([latex(system.shown), *(values.get(name, latex(NONE)) for name in aspects)]))
     return PaperPiece(form.name, form.title, _float(form, f"@{{}}l*{{{len(aspects)}}}{{c}}@{{}}", lines))
 
@@ -242,8 +242,8 @@ def _category_lines(gathered: JudgedRelease, aspects: Sequence[str]) -> list[str
     """Return the row that groups aspects by category, with its rules."""
     category = {record.aspect: record.category for record in gathered.release.pairs()}
     cells, rules, column = [""], [], 2
-    for name, held in groupby(aspects, lambda aspect: category.get(aspect, "")):
-        count = len(list(held))
+    for name, members in groupby(aspects, lambda aspect: category.get(aspect, "")):
+        count = len(list(members))
         title = _CATEGORIES.get(name, aspect_title(name) if name else "")
         cells.append(f"\\multicolumn{{{count}}}{{c}}{{{latex(title)}}}")
         rules.append(f"\\cmidrule(lr){{{column}-{column + count - 1}}}")

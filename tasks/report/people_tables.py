@@ -136,8 +136,8 @@ def _rule_text(rule: FilterRule) -> str:
     if rule.until_certain:
         least, most = least_votes(rule.workers_per_pair), most_votes(rule.workers_per_pair)
         return (
-            f"A pair has {least} to {most} votes, until it is certain; each weighs as much as its worker is "
-            "careful. It is kept if its damage is probably clear. The rate is of decided pairs."
+            f"A pair has {least} to {most} votes, until it is certain, each weighted by its worker's "
+            "care. It is kept if its damage is probably clear. The rate is of decided pairs."
         )
     return (
         f"A pair is kept with at most {rule.most_c} votes C and at least {rule.least_lead} more A than B, of "

@@ -505,8 +505,8 @@ _DURATION = (
 
 
 def _durations(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
-    held = {(row["evaluator"], row["aspect"]): row for row in table.rows}
-    aspects = {aspect for _, aspect in held}
+    rows_by_name = {(row["evaluator"], row["aspect"]): row for row in table.rows}
+    aspects = {aspect for _, aspect in rows_by_name}
     cells = [
         (value, name)
         for value in fit.values("duration_rho", "duration_p")
@@ -515,7 +515,7 @@ def _durations(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
     ]
     for value, name in cells:
         key = "rho_bins" if value.gives == "duration_rho" else "p_bins"
-        ours = held.get((name, value.column), {}).get(key)
+        ours = rows_by_name.get((name, value.column), {}).get(key)
         yield {
             **_head(value),
             **_difference(ours, value),
@@ -536,14 +536,14 @@ _RETAINED = (
 
 
 def _retained(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
-    held = {row["aspect"]: row for row in table.rows}
+    rows_by_aspect = {row["aspect"]: row for row in table.rows}
     for value in fit.values("retention"):
         if not fit.is_named(value, "column", value.column, _RETENTION) or not fit.is_aspect(
-            value, value.row, held, (ALL,), table.empty
+            value, value.row, rows_by_aspect, (ALL,), table.empty
         ):
             continue
         # of weighed votes none is counted
-        ours = held[value.row].get(value.column)
+        ours = rows_by_aspect[value.row].get(value.column)
         if ours is not None:
             scale = 100 if value.column == "rate" else 1
             yield {
@@ -565,13 +565,13 @@ _FILTER = (
 
 
 def _filters(fit: _Fit, table: Table) -> Iterator[dict[str, Any]]:
-    held = {row["aspect"]: row["r"] for row in table.rows}
+    r_by_aspect = {row["aspect"]: row["r"] for row in table.rows}
     for value in fit.values("filter_r"):
         if not fit.is_named(value, "row", value.row, ("pearson",)) or not fit.is_aspect(
-            value, value.column, held, empty=table.empty
+            value, value.column, r_by_aspect, empty=table.empty
         ):
             continue
-        ours = held[value.column]
+        ours = r_by_aspect[value.column]
         if ours is not None:
             yield {
                 **_head(value),

@@ -154,7 +154,7 @@ def _threshold(
 
 def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: JudgedPairs) -> Table:
     """Return what each aspect's number of pairs can show, and how many the two best would need."""
-    held = {
+    comparisons = {
         (member.aspect, frozenset((gathered.names[member.first], gathered.names[member.second]))): member
         for member in members
     }
@@ -172,7 +172,7 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
             "second": ", ".join(ranked[1]) if len(ranked) > 1 else None,
         }
         if len(ranked) > 1 and len(ranked[0]) == len(ranked[1]) == 1:
-            values |= _needed(held.get((row.aspect, frozenset((ranked[0][0], ranked[1][0])))))
+            values |= _needed(comparisons.get((row.aspect, frozenset((ranked[0][0], ranked[1][0])))))
         rows.append(values)
     return Table(
         "power",
@@ -201,12 +201,12 @@ def power_table(matrix: Matrix, members: Sequence[FamilyMember], gathered: Judge
 
 def _ranked(row: MatrixRow, evaluators: Sequence[str]) -> list[list[str]]:
     """Return the names of compared evaluators, the best first; those with equal accuracies are together."""
-    held = [
+    with_accuracy = [
         (round(cell.accuracy, 12), name)
         for cell, name in zip(row.cells, evaluators, strict=True)
         if is_compared(cell.cell) and cell.accuracy is not None
     ]
-    by_accuracy = grouped(held, lambda one: one[0])
+    by_accuracy = grouped(with_accuracy, lambda one: one[0])
     return [[name for _, name in by_accuracy[accuracy]] for accuracy in sorted(by_accuracy, reverse=True)]
 
 

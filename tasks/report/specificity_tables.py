@@ -47,11 +47,11 @@ def _cells(gathered: JudgedRelease) -> Iterator[_Cell]:
     claims: dict[str, Sequence[str] | None] = {}
     scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
-        told = _told(row)
-        found = _scores(row, told)
-        if found is not None and ("claims" in told or (row.use or row.evaluator) in TRIVIAL):
+        details = _told(row)
+        found = _scores(row, details)
+        if found is not None and ("claims" in details or (row.use or row.evaluator) in TRIVIAL):
             name = gathered.names[row.evaluator, row.settings]
-            claims[name] = told.get("claims")
+            claims[name] = details.get("claims")
             scores.setdefault((name, row.pair_id), []).append(found)
     order = {aspect: index for index, aspect in enumerate(gathered.aspects)}
     kept = [(name, pairs[pair], some) for (name, pair), some in scores.items()]

@@ -172,8 +172,8 @@ def ablation_tables(
     for kind in kinds:
         of_kind = {id_ for id_, prompt in prompts.items() if prompt.kind == kind}
         some = {
-            name: [rating for rating in held if rating.video.prompt_id in of_kind]
-            for name, held in by_dimension.items()
+            name: [rating for rating in ratings if rating.video.prompt_id in of_kind]
+            for name, ratings in by_dimension.items()
         }
         rows += [{"kind": kind, **row} for row in _rank_rows(shown, variants, scores, some)]
     tables.append(

@@ -59,11 +59,11 @@ def runs_of(rows: Iterable[SuiteScore]) -> dict[str, dict[int, dict[VideoKey, fl
 
 def means_over(runs: Runs) -> dict[VideoKey, float]:
     """Return each video's mean over its repeats."""
-    held: dict[VideoKey, list[float]] = defaultdict(list)
+    scores_of: dict[VideoKey, list[float]] = defaultdict(list)
     for run in runs.values():
         for video, score in run.items():
-            held[video].append(score)
-    return {video: math.fsum(scores) / len(scores) for video, scores in held.items()}
+            scores_of[video].append(score)
+    return {video: math.fsum(scores) / len(scores) for video, scores in scores_of.items()}
 
 
 def alignment_table(
@@ -229,8 +229,8 @@ def correlation_tables(
         )
         names: set[str] = set()
         for theme in sorted({theme for _, theme in themed}):
-            held = [row for row, other in themed if other == theme]
-            correlations = dimension_correlations(held, _pairs(held, order))
+            of_theme = [row for row, other in themed if other == theme]
+            correlations = dimension_correlations(of_theme, _pairs(of_theme, order))
             tables.append(_correlations(_file_name(theme, names), f"Theme: {theme}", correlations))
     complexity = [_complexity(prompt) for prompt in of_videos]
     if any(complexity):
@@ -267,12 +267,12 @@ def _categories(
     kind: Kind,
 ) -> Table:
     """Return the means of each model in each category: of its dimensions, then of groups, then of these."""
-    held: dict[tuple[str, str], list[Mapping[str, float]]] = defaultdict(list)
+    by_category: dict[tuple[str, str], list[Mapping[str, float]]] = defaultdict(list)
     for video, row, prompt in zip(videos, rows, prompts, strict=True):
         if prompt is not None and prompt.category:
-            held[prompt.category, video.model].append(row)
+            by_category[prompt.category, video.model].append(row)
     lines = []
-    for (category, model), some in sorted(held.items()):
+    for (category, model), some in sorted(by_category.items()):
         means = {one.dimension: one.mean for one in group_means(some, [""] * len(some))}
         by_group = _group_row(means, groups)
         lines.append(
@@ -331,8 +331,8 @@ def _correlations(name: str, title: str, correlations: Sequence[DimensionCorrela
     for one in correlations:
         row: dict[str, Any] = {"first": one.first, "second": one.second, "videos": one.pearson.n}
         for kind in kinds:
-            held: Correlation = getattr(one, kind)
-            row |= {kind: held.coefficient, f"{kind}_p": held.p}
+            correlation: Correlation = getattr(one, kind)
+            row |= {kind: correlation.coefficient, f"{kind}_p": correlation.p}
         rows.append(row)
     columns = [Column("first", "first"), Column("second", "second"), Column("videos", "videos", "count")]
     for kind in kinds:

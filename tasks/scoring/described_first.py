@@ -71,13 +71,13 @@ class _OfDescriptions:
     """
 
     run: TaskRun[Request]
-    held: dict[str, Reservation]
+    reservations: dict[str, Reservation]
     settled: set[str] = field(default_factory=set)
 
     def reserve(self, _: Description) -> Reservation:
         return Reservation()
 
-    def release(self, held: Reservation) -> None:
+    def release(self, reservation: Reservation) -> None:
         """Release nothing: a description alone has no reservation."""
 
     def keep(self, rows: Sequence[Row], _: Reservation) -> None:
@@ -85,7 +85,7 @@ class _OfDescriptions:
 
     def settle(self, rows: Sequence[Row]) -> None:
         for row in rows:
-            self.run.keep([row], self.held.pop(row.key, Reservation()))
+            self.run.keep([row], self.reservations.pop(row.key, Reservation()))
             self.settled.add(row.key)
 
     def give_up(self, problem: CannotContinue) -> None:
@@ -100,16 +100,16 @@ class _OfReserved:
     """Keeps rows of comparisons that were reserved with their descriptions."""
 
     run: TaskRun[Request]
-    held: dict[str, Reservation]
+    reservations: dict[str, Reservation]
 
     def reserve(self, unit: Request) -> Reservation:
-        return self.held.pop(unit.key, Reservation())
+        return self.reservations.pop(unit.key, Reservation())
 
-    def release(self, held: Reservation) -> None:
-        self.run.release(held)
+    def release(self, reservation: Reservation) -> None:
+        self.run.release(reservation)
 
-    def keep(self, rows: Sequence[Row], held: Reservation) -> None:
-        self.run.keep(rows, held)
+    def keep(self, rows: Sequence[Row], reservation: Reservation) -> None:
+        self.run.keep(rows, reservation)
 
     def give_up(self, problem: CannotContinue) -> None:
         self.run.give_up(problem)
@@ -154,8 +154,8 @@ class DescribedFirst(Form[Request]):
 
     def answer(self, units: Sequence[Request], run: TaskRun[Request]) -> None:
         """Answer the units whose answers arrive in time."""
-        held: dict[str, Reservation] = {}
-        described = _OfDescriptions(run, held)
+        reservations: dict[str, Reservation] = {}
+        described = _OfDescriptions(run, reservations)
         records, rows = BatchRecords(self.answers.folder), BatchRecords(run.store.path)
         with ExitStack() as stack:
             # in order, so that no two processes wait for each other
@@ -168,7 +168,7 @@ class DescribedFirst(Form[Request]):
             described.settle(unreadable)
             if not self.collect_only:
                 waits = rows.waiting() | _units_of(missing, records.waiting())
-                units = self._reserved(units, waits, run, held)
+                units = self._reserved(units, waits, run, reservations)
             allowed = {unit.key for unit in units}
             wanted = [one for one in missing if allowed & {unit.key for unit in one.wanted_by}]
             Submitted(self.descriptions, self.collect_only, self.threads).submit(wanted, described, records)
@@ -176,17 +176,17 @@ class DescribedFirst(Form[Request]):
         missing, _ = self.comparisons.missing_descriptions(left)
         lacking = _units_of(missing)
         ready = [unit for unit in left if unit.key not in lacking]
-        Submitted(self.service, threads=self.threads).submit(ready, _OfReserved(run, held), rows)
+        Submitted(self.service, threads=self.threads).submit(ready, _OfReserved(run, reservations), rows)
         # what waits for a description stays reserved
-        for key in held.keys() - _units_of(missing, records.waiting()):
-            run.release(held[key])
+        for key in reservations.keys() - _units_of(missing, records.waiting()):
+            run.release(reservations[key])
 
     def _reserved(
         self,
         units: Sequence[Request],
         waits: Collection[str],
         run: TaskRun[Request],
-        held: dict[str, Reservation],
+        reservations: dict[str, Reservation],
     ) -> list[Request]:
         """Reserve units, those that wait first; return those that the limits allow, and what waits anyway."""
         ordered = sorted(units, key=lambda unit: unit.key not in waits)
@@ -194,8 +194,8 @@ class DescribedFirst(Form[Request]):
             reservation = run.reserve(unit)
             if reservation is None:
                 break
-            held[unit.key] = reservation
-        return [unit for unit in ordered if unit.key in held or unit.key in waits]
+            reservations[unit.key] = reservation
+        return [unit for unit in ordered if unit.key in reservations or unit.key in waits]
 
 
 def _units_of(missing: Iterable[Description], among: Collection[str] | None = None) -> set[str]:

@@ -142,7 +142,7 @@ class Kind(ABC, Generic[U]):
         return units
 
     def leaders(self, units: Sequence[U]) -> Collection[str]:
-        """Return the keys of units that others profit from if they are answered first; by default none."""
+        """Return the keys of units to answer first, since others reuse their answers; by default none."""
         return ()
 
     @abstractmethod
@@ -321,33 +321,33 @@ class TaskRun(Generic[U]):
         # estimates cost time, so they are made only if a limit needs them
         return self.meter.reserve(self.kind.estimates(unit) if self.meter.limited else ())
 
-    def release(self, held: Reservation) -> None:
+    def release(self, reservation: Reservation) -> None:
         """Release the reservation of a unit that was not answered."""
-        self.meter.release(held)
+        self.meter.release(reservation)
 
     def begin(self, unit: U) -> None:
         """Record that a unit is started, so that a death of this process is attributed to it."""
         self._lines.begin(unit.key)
 
-    def keep(self, rows: Sequence[Row], held: Reservation) -> None:
+    def keep(self, rows: Sequence[Row], reservation: Reservation) -> None:
         """Store and count the rows of a unit."""
-        if self.meter.refuses(held, rows):
+        if self.meter.refuses(reservation, rows):
             return
         for row in rows:
             self._lines.add(row)
-        self.meter.count(held, rows)
+        self.meter.count(reservation, rows)
         with self._lock:
             self._made += len(rows)
             self._failed += [row.key for row in rows if row.failure is not None]
 
     def note(self, text: str) -> None:
-        """Note what people should know."""
+        """Add a note to the run's result."""
         log.warning("%s", text)
         self._notes.append(text)
 
-    def give_up(self, problem: CannotContinue, *held: Reservation) -> None:
+    def give_up(self, problem: CannotContinue, *reservations: Reservation) -> None:
         """Stop the kind, because no unit of it can be answered here."""
-        for one in held:
+        for one in reservations:
             self.meter.release(one)
         self._unusable = str(problem)
         self.meter.stop(str(problem), Failure.PREREQUISITE_MISSING)
@@ -397,16 +397,16 @@ class Live(Form[U]):
 
 
 def _answer_one(unit: U, run: TaskRun[U]) -> None:
-    held = run.reserve(unit)
-    if held is None:
+    reservation = run.reserve(unit)
+    if reservation is None:
         return
     run.begin(unit)
     try:
         rows = run.kind.answer(unit)
     except CannotContinue as problem:
-        run.give_up(problem, held)
+        run.give_up(problem, reservation)
         return
-    run.keep(rows, held)
+    run.keep(rows, reservation)
 
 
 def unit_settled(unit: Unit, failures: Mapping[RowId, str], retry: Collection[str]) -> bool:

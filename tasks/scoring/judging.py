@@ -458,8 +458,8 @@ class Judging(Kind[Request]):
     def _row(self, request: Request, fields: Mapping[str, Any]) -> Judgement:
         pair = request.pair
         if said := self._said(request):
-            told = {**json.loads(fields.get("details", "{}")), **said}
-            fields = {**fields, "details": canonical_json(told)}
+            details = {**json.loads(fields.get("details", "{}")), **said}
+            fields = {**fields, "details": canonical_json(details)}
         return Judgement(
             key=request.key,
             evaluator=self.name,

@@ -122,15 +122,15 @@ def probe_requests(
     made = []
     for request in make_requests(evaluator, pair, text, repeats):
         order: Order = request.order
-        told = {**shared, "order": order, "repeat": request.repeat}
+        values = {**shared, "order": order, "repeat": request.repeat}
         if probe in SAME_VIDEOS:
             # one answer, and one of the orders: which it is says nothing
             drawn = derived_seed("order", pair.high_checksum, pair.low_checksum, pair.aspect) & 1
             if order != ("high_first", "low_first")[drawn] and evaluator_asks_both(evaluator, text):
                 continue
-            del told["order"]
+            del values["order"]
         lent = lender.pair_id if lender is not None else ""
-        made.append(replace(request, key=digest_value(told), prompt_of=lent))
+        made.append(replace(request, key=digest_value(values), prompt_of=lent))
     return made
 
 

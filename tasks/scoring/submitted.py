@@ -312,17 +312,17 @@ class Keeper(Protocol[_Kept]):
     def reserve(self, unit: _Kept) -> Reservation | None:
         """Reserve the estimated cost of a unit; return None if no more units may be answered."""
 
-    def release(self, held: Reservation) -> None:
+    def release(self, reservation: Reservation) -> None:
         """Release the reservation of a unit that was not answered."""
 
-    def keep(self, rows: Sequence[Row], held: Reservation) -> None:
+    def keep(self, rows: Sequence[Row], reservation: Reservation) -> None:
         """Store and count the rows of a unit."""
 
     def give_up(self, problem: CannotContinue) -> None:
         """Stop, because no unit can be answered here."""
 
     def note(self, text: str) -> None:
-        """Note what people should know."""
+        """Add a note to the run's result."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ class Submitted(Form[U]):
     def submit(self, units: Sequence[U], run: Keeper[U], records: BatchRecords) -> None:
         """Submit units and collect, as :meth:`answer`, with records and rows kept by the caller."""
         waiting = {unit.key: unit for unit in units}
-        held: dict[str, Reservation] = {}
+        reservations: dict[str, Reservation] = {}
         batches: list[Batch] = []
         try:
             batches = records.of(self.service, waiting)
@@ -367,7 +367,7 @@ class Submitted(Form[U]):
                 submitted = {key for batch in batches for key in batch.keys}
                 some: list[U] = []
                 size = 0
-                for unit in self._allowed(units, submitted, run, held):
+                for unit in self._allowed(units, submitted, run, reservations):
                     more = self.service.size(unit)
                     if some and (len(some) >= self.service.most or size + more > self.service.most_bytes):
                         batches.append(records.hand_over(self.service, some))
@@ -376,18 +376,22 @@ class Submitted(Form[U]):
                     size += more
                 if some:
                     batches.append(records.hand_over(self.service, some))
-            self._collect(batches, records, waiting, held, run)
+            self._collect(batches, records, waiting, reservations, run)
         except CannotContinue as problem:
             run.give_up(problem)
         finally:
             # what waits stays reserved in this run
             still = {key for batch in batches for key in batch.keys}
-            for key, one in held.items():
+            for key, one in reservations.items():
                 if key not in still:
                     run.release(one)
 
     def _allowed(
-        self, units: Sequence[U], submitted: Collection[str], run: Keeper[U], held: dict[str, Reservation]
+        self,
+        units: Sequence[U],
+        submitted: Collection[str],
+        run: Keeper[U],
+        reservations: dict[str, Reservation],
     ) -> Iterator[U]:
         """Reserve what waits, then each other unit; yield those that the limits and the service allow."""
         ordered = sorted(units, key=lambda unit: unit.key not in submitted)
@@ -399,12 +403,12 @@ class Submitted(Form[U]):
                     reservation = run.reserve(unit)
                     if reservation is None:
                         break
-                    held[unit.key] = reservation
+                    reservations[unit.key] = reservation
                     within.append(unit)
                 new = [unit for unit in within if unit.key not in submitted]
                 for unit, rows in zip(new, pool.map(self.service.prepare, new), strict=True):
                     if rows:
-                        run.keep(rows, held.pop(unit.key))
+                        run.keep(rows, reservations.pop(unit.key))
                     else:
                         yield unit
                 if len(within) < len(ordered[first : first + some]):
@@ -415,7 +419,7 @@ class Submitted(Form[U]):
         batches: list[Batch],
         records: BatchRecords,
         waiting: dict[str, U],
-        held: dict[str, Reservation],
+        reservations: dict[str, Reservation],
         run: Keeper[U],
     ) -> None:
         until = time.monotonic() + self.service.patience_s
@@ -432,7 +436,7 @@ class Submitted(Form[U]):
                     records.note(batch.path, state=answers.state)
                 arrived = [key for key in answers.rows if key in batch.keys]
                 for key in arrived:
-                    run.keep(answers.rows[key], held.pop(key, Reservation()))
+                    run.keep(answers.rows[key], reservations.pop(key, Reservation()))
                 records.forget(batch.path, batch.keys if answers.ended else arrived)
                 batch.keys -= set(arrived)
                 if answers.ended or not batch.keys:

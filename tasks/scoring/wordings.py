@@ -7,16 +7,17 @@ much of a gap to it the words alone can make.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from storage_schemas.errors import UserInputError
+from storage_schemas.names import is_name
 from tasks.llm.prompt_files import require_prompts
 from tasks.scoring.registry import EvaluatorChoice, factory
 from tasks.scoring.suites.registry import suites
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
+#: A label joins it with an evaluator's name.
+_MAX_NAME = 50
 
 
 def wordings_in(folder: str | Path | None) -> dict[str, str]:
@@ -33,7 +34,7 @@ def wordings_in(folder: str | Path | None) -> dict[str, str]:
         return {}
     found = {}
     for path in sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != "."):
-        if not _NAME.fullmatch(path.name):
+        if not is_name(path.name) or len(path.name) > _MAX_NAME:
             raise UserInputError(f"{path}: the name of a wording is letters, digits, '.', '_' and '-'")
         require_prompts(path)
         found[path.name] = str(path.resolve())

@@ -109,9 +109,9 @@ class Search:
 
     def answers(self, points: Mapping[str, Sequence[float]]) -> list[Answer]:
         """Return the answers on the search's pairs."""
-        held = self.held
+        pairs_by_id = self.pairs_by_id
         return [
-            Answer(held[pair_id].dose, one, held[pair_id].source_id)
+            Answer(pairs_by_id[pair_id].dose, one, pairs_by_id[pair_id].source_id)
             for pair_id, some in sorted(points.items())
             for one in some
         ]
@@ -131,7 +131,7 @@ class Search:
         return 2**low, 2**high
 
     @cached_property
-    def held(self) -> dict[str, LadderPair]:
+    def pairs_by_id(self) -> dict[str, LadderPair]:
         """The pairs by their ids."""
         return {pair.pair_id: pair for pair in self.pairs}
 
@@ -171,7 +171,7 @@ class _Round:
         right, wrong = tally(ladder, self.search.answers(self.points))
         grid = focused_grid(ladder, right, wrong)
         chances = grid.accuracy.reshape(-1, len(ladder.doses))
-        used = Counter(self.search.held[pair_id].source_id for pair_id in self.points)
+        used = Counter(self.search.pairs_by_id[pair_id].source_id for pair_id in self.points)
         for _ in range(count):
             posterior = grid.posterior(right, wrong)
             information, accuracy = _information(posterior, chances)

@@ -202,10 +202,10 @@ def compare_all(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> tupl
     """Return every comparison of two evaluators on each aspect; an aspect's comparisons are one family."""
     members: list[FamilyMember] = []
     for aspect, together in grouped(trials, lambda trial: trial.pair.aspect).items():
-        held = grouped(together, lambda trial: trial.who)
+        by_evaluator = grouped(together, lambda trial: trial.who)
         family = [
-            FamilyMember(aspect, first, second, compare(held[first], held[second], ties))
-            for first, second in combinations(held, 2)
+            FamilyMember(aspect, first, second, compare(by_evaluator[first], by_evaluator[second], ties))
+            for first, second in combinations(by_evaluator, 2)
         ]
         corrected = holm([member.comparison.p for member in family])
         members += [replace(member, p_holm=p) for member, p in zip(family, corrected, strict=True)]

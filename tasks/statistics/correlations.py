@@ -198,10 +198,10 @@ def dimension_correlations(
     rows
         One per video; may contain mean scores of groups of dimensions as further dimensions.
     """
-    held = list(rows)
-    names = sorted({name for row in held for name in row})
+    videos = list(rows)
+    names = sorted({name for row in videos for name in row})
     wanted = list(combinations(names, 2)) if pairs is None else list(pairs)
-    return [correlate(first, second, held) for first, second in wanted]
+    return [correlate(first, second, videos) for first, second in wanted]
 
 
 def mean_of(row: DimensionScores, names: Iterable[str]) -> float | None:
@@ -228,13 +228,13 @@ def group_means(rows: Sequence[DimensionScores], groups: Sequence[str]) -> list[
     ValueError
         If there are not as many rows as groups.
     """
-    held: dict[tuple[str, str], list[float]] = {}
+    by_group: dict[tuple[str, str], list[float]] = {}
     for row, group in zip(rows, groups, strict=True):
         for name, value in row.items():
-            held.setdefault((group, name), []).append(value)
+            by_group.setdefault((group, name), []).append(value)
     return [
         GroupMean(group, name, len(values), math.fsum(values) / len(values))
-        for (group, name), values in sorted(held.items())
+        for (group, name), values in sorted(by_group.items())
     ]
 
 

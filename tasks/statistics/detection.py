@@ -138,7 +138,7 @@ def _bounded(share: float) -> float | None:
 def difference(one: Estimate, other: Estimate) -> Estimate:
     """Return one value minus another; the distances to the intervals' ends are added in squares.
 
-    Both are of the same sources, which makes the interval wider than needed where they go together.
+    Both come from the same sources, so the interval is wider than needed if they vary together.
     """
     value = one.value - other.value
     down = None if one.low is None or other.high is None else (one.value - one.low, other.high - other.value)
@@ -164,8 +164,8 @@ def order_bias(trials: Sequence[Trial]) -> Estimate | None:
     firsts = {"first": 1.0, "second": 0.0, "tie": 0.5}
     sums: dict[str, NDArray[np.float64]] = {}
     for trial in asked:
-        held = sums.setdefault(trial.pair.source_id, np.zeros((2, len(BOTH_ORDERS))))
-        held[:, BOTH_ORDERS.index(trial.order)] += firsts[trial.choice or "tie"], 1.0
+        source_sums = sums.setdefault(trial.pair.source_id, np.zeros((2, len(BOTH_ORDERS))))
+        source_sums[:, BOTH_ORDERS.index(trial.order)] += firsts[trial.choice or "tie"], 1.0
     named, counts = np.stack([*sums.values()], axis=1)
     # half a source that always names the first video, and half a one that never does
     half = counts.mean(axis=0) / 2

@@ -62,9 +62,9 @@ def width_bins(
     """
     if width_s <= 0:
         raise ValueError(f"a bin of {width_s} s")
-    held = grouped(units_of(trials, ties), lambda unit: int(unit.pair.duration_s // width_s))
+    by_bin = grouped(units_of(trials, ties), lambda unit: int(unit.pair.duration_s // width_s))
     return tuple(
-        _bin(number * width_s, (number + 1) * width_s, units) for number, units in sorted(held.items())
+        _bin(number * width_s, (number + 1) * width_s, units) for number, units in sorted(by_bin.items())
     )
 
 
@@ -80,13 +80,14 @@ def edged_bins(
     """
     if len(edges_s) < 2 or any(low >= high for low, high in pairwise(edges_s)):
         raise ValueError(f"edges must ascend, with at least two: {list(edges_s)}")
-    held: dict[int, list[CountedUnit]] = {}
+    units_by_bin: dict[int, list[CountedUnit]] = {}
     for unit in units_of(trials, ties):
         duration = unit.pair.duration_s
         if not edges_s[0] <= duration <= edges_s[-1]:
             raise ValueError(f"pair {unit.pair.pair_id} of {duration} s lies outside {list(edges_s)}")
-        held.setdefault(min(bisect_right(edges_s, duration), len(edges_s) - 1) - 1, []).append(unit)
-    return tuple(_bin(edges_s[number], edges_s[number + 1], units) for number, units in sorted(held.items()))
+        units_by_bin.setdefault(min(bisect_right(edges_s, duration), len(edges_s) - 1) - 1, []).append(unit)
+    filled = sorted(units_by_bin.items())
+    return tuple(_bin(edges_s[number], edges_s[number + 1], units) for number, units in filled)
 
 
 def equal_count_edges(pairs: Iterable[TrialPair], bins: int = FIGURE_BINS) -> tuple[float, ...]:
@@ -109,7 +110,7 @@ def equal_count_edges(pairs: Iterable[TrialPair], bins: int = FIGURE_BINS) -> tu
 
 def binned_correlation(bins: Sequence[DurationBin]) -> Correlation:
     """Return Spearman's ρ of mean duration and accuracy over bins, as in the paper (table 7)."""
-    return spearman([held.mean_duration_s for held in bins], [held.accuracy for held in bins])
+    return spearman([one.mean_duration_s for one in bins], [one.accuracy for one in bins])
 
 
 def pair_correlation(trials: Sequence[Trial], ties: TiePolicy = DEFAULT_TIES) -> Correlation:

@@ -169,7 +169,7 @@ def clustered_interval(values: Sequence[float], clusters: Sequence[Hashable]) ->
 def effective_n(values: NDArray[np.float64], clusters: Sequence[Hashable]) -> float:
     """Return n over the design effect, which counts as 1 if it is smaller.
 
-    If all values are equal, each cluster counts as one value; a single cluster does so, too.
+    If all values are equal, each cluster counts as one value; so does a single cluster.
     """
     n, count = len(values), len(set(clusters))
     variance = clustered_variance(values, clusters)

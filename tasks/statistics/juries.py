@@ -63,9 +63,9 @@ def ballots_of(trials: Mapping[str, Sequence[Trial]], ties: TiePolicy = DEFAULT_
     common = [
         pair
         for pair in (points[0] if points else ())
-        if not pair.gold_tie and all(pair in held for held in points)
+        if not pair.gold_tie and all(pair in by_pair for by_pair in points)
     ]
-    values = np.array([[held[pair] for held in points] for pair in common], np.float64)
+    values = np.array([[by_pair[pair] for by_pair in points] for pair in common], np.float64)
     votes = np.sign(np.round(values - 0.5, 9)).reshape(len(common), len(points))
     return Ballots(tuple(trials), tuple(common), votes)
 
@@ -193,15 +193,15 @@ def best_juries(
         sums = np.array([inside @ majority_points(ballots.votes[:, list(indices)]) for indices, _ in juries])
         sums = sums.round(9)
         indices, cost = _best(juries, sums.sum(axis=1))
-        held = None
+        held_out = None
         if len(names) > 1:
             points = np.empty(len(folds))
             for number, fold in enumerate(names):
                 other = _best(juries, sums.sum(axis=1) - sums[:, number])[0]
                 points[folds == fold] = majority_points(ballots.votes[:, list(other)])[folds == fold]
-            held = verdicts_of(points, ballots.sources)
+            held_out = verdicts_of(points, ballots.sources)
         own = verdicts_of(majority_points(ballots.votes[:, list(indices)]), ballots.sources)
-        best.append(BestJury(tuple(ballots.members[index] for index in indices), cost, own, held))
+        best.append(BestJury(tuple(ballots.members[index] for index in indices), cost, own, held_out))
     return tuple(best)
 
 

@@ -85,10 +85,10 @@ def alpha_of(
     ValueError
         If a value is not in `values`, or a rater answers a unit twice.
     """
-    held = _paired(answers)
-    units = list(held)
-    counts = _counts(held, values)
-    raters = {rater for some in held.values() for rater in some}
+    by_unit = _paired(answers)
+    units = list(by_unit)
+    counts = _counts(by_unit, values)
+    raters = {rater for some in by_unit.values() for rater in some}
     tables = _tables(counts)
     alpha = float(_alphas(tables.sum(0)[None], level)[0])
     if not np.isfinite(alpha):
@@ -114,14 +114,14 @@ def rater_alphas(
     ValueError
         As :func:`alpha_of` does.
     """
-    held = _paired(answers)
-    counts = _counts(held, values)
+    by_unit = _paired(answers)
+    counts = _counts(by_unit, values)
     indices = {value: index for index, value in enumerate(values)}
     total = counts.sum(0)
     difference = _differences(total[None], level)[0]
     expected = _expected(total, difference)
     sums: dict[str, list[float]] = {}
-    for row, some in zip(counts, held.values(), strict=True):
+    for row, some in zip(counts, by_unit.values(), strict=True):
         for rater, value in some.items():
             to_each = difference[indices[value]]
             sums.setdefault(rater, []).append(float(row @ to_each) / (row.sum() - 1))
@@ -135,20 +135,20 @@ def rater_alphas(
 
 def _paired(answers: Iterable[RaterAnswer]) -> dict[str, dict[str, str]]:
     """Return values by unit and rater, for units with at least two; independent of the input order."""
-    held: dict[str, dict[str, str]] = {}
+    by_unit: dict[str, dict[str, str]] = {}
     for answer in answers:
-        unit = held.setdefault(answer.unit, {})
+        unit = by_unit.setdefault(answer.unit, {})
         if answer.rater in unit:
             raise ValueError(f"{answer.rater} answers twice on {answer.unit}")
         unit[answer.rater] = answer.value
-    return {unit: dict(sorted(held[unit].items())) for unit in sorted(held) if len(held[unit]) > 1}
+    return {unit: dict(sorted(by_unit[unit].items())) for unit in sorted(by_unit) if len(by_unit[unit]) > 1}
 
 
-def _counts(held: dict[str, dict[str, str]], values: Sequence[str]) -> Floats:
+def _counts(by_unit: dict[str, dict[str, str]], values: Sequence[str]) -> Floats:
     """Return how often each value was given to each unit, ``(units, values)``."""
     indices = {value: index for index, value in enumerate(values)}
-    counts = np.zeros((len(held), len(indices)))
-    for row, some in enumerate(held.values()):
+    counts = np.zeros((len(by_unit), len(indices)))
+    for row, some in enumerate(by_unit.values()):
         for value in some.values():
             if value not in indices:
                 raise ValueError(f"{value!r} is none of the values {', '.join(values)}")

@@ -2,7 +2,7 @@
 
 All tests are two-sided at 5 %, and `power` is the chance that a true difference is found. They are normal
 approximations; an exact test needs a few pairs more where the numbers are small. Pairs are of different
-sources: where several are of one, their effective number is to be given.
+sources: if several are of one source, give their effective number.
 """
 
 from __future__ import annotations

@@ -118,16 +118,16 @@ class Preferences:
 
 def summarise(trials: Sequence[Trial]) -> Preferences | None:
     """Return the summary of one judge's preferences; None if it has none."""
-    held = with_preference(trials)
-    if not held:
+    preferred = with_preference(trials)
+    if not preferred:
         return None
     pairs = pair_preferences(trials)
-    sources = [trial.pair.source_id for trial in held]
-    shares, truth = _predictions(held)
+    sources = [trial.pair.source_id for trial in preferred]
+    shares, truth = _predictions(preferred)
     free = [one.pair.source_id for one in pairs]
     points = [one.points for one in pairs]
     return Preferences(
-        requests=len(held),
+        requests=len(preferred),
         pairs=len(pairs),
         brier=_mean((shares - truth) ** 2, sources),
         auc=auc(shares, truth == 1, sources),
@@ -187,9 +187,9 @@ def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_], clusters: Sequ
 
 def _share_below(values: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each value the share of others that are lower; equal ones count half."""
-    held = np.sort(others)
-    ranks = np.searchsorted(held, values, "left") + np.searchsorted(held, values, "right")
-    return np.asarray(ranks / (2 * len(held)), np.float64)
+    ordered = np.sort(others)
+    ranks = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+    return np.asarray(ranks / (2 * len(ordered)), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +214,10 @@ class CalibrationBin:
 
 def calibration_curve(trials: Sequence[Trial]) -> tuple[CalibrationBin, ...]:
     """Return the bins of one judge's probabilities of "first" that have requests."""
-    held = with_preference(trials)
-    if not held:
+    preferred = with_preference(trials)
+    if not preferred:
         return ()
-    shares, truth = _predictions(held)
+    shares, truth = _predictions(preferred)
     bin_of = np.minimum((shares * BINS).astype(int), BINS - 1)
     bins = []
     for index in range(BINS):
@@ -225,7 +225,7 @@ def calibration_curve(trials: Sequence[Trial]) -> tuple[CalibrationBin, ...]:
         if not len(inside):
             continue
         interval = clustered_interval(
-            truth[inside].tolist(), [held[index].pair.source_id for index in inside]
+            truth[inside].tolist(), [preferred[index].pair.source_id for index in inside]
         )
         assert interval is not None
         bins.append(

@@ -418,11 +418,11 @@ def focused_grid(
     low, high = math.log2(ladder.ends[0]), math.log2(ladder.ends[1])
     limits = ((low - whole / 2, high + whole / 2), (smallest, 3 * whole), (0.0, 0.5))
     nodes = []
-    for axis, held in enumerate((grid.thresholds, grid.widths, grid.lapses)):
+    for axis, axis_nodes in enumerate((grid.thresholds, grid.widths, grid.lapses)):
         mass = posterior.sum(axis=tuple(other for other in range(4) if other != axis))
         inside = np.flatnonzero((np.cumsum(mass) > _OUTSIDE) & (np.cumsum(mass[::-1])[::-1] > _OUTSIDE))
         # to the neighbour without mass, or to the end of the prior
-        padded = np.concatenate([[limits[axis][0]], held, [limits[axis][1]]])
+        padded = np.concatenate([[limits[axis][0]], axis_nodes, [limits[axis][1]]])
         ends = padded[[inside[0], inside[-1] + 2]]
         parts = np.arange(1, 2 * count[axis], 2) / (2 * count[axis])
         if axis == 0:

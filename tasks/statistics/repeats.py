@@ -116,10 +116,10 @@ def repeated_pairs(trials: Sequence[Trial]) -> tuple[RepeatedPair, ...]:
     found = []
     answered = [trial for trial in trials if trial.preferred is not None and not trial.pair.gold_tie]
     for pair, some in grouped(answered, lambda trial: trial.pair).items():
-        held = grouped(some, lambda trial: trial.order)
-        complete = pair.aspect not in both or set(BOTH_ORDERS) <= set(held)
-        if complete and any(len(one) > 1 for one in held.values()):
-            answers = {order: _answers(held[order]) for order in sorted(held)}
+        by_order = grouped(some, lambda trial: trial.order)
+        complete = pair.aspect not in both or set(BOTH_ORDERS) <= set(by_order)
+        if complete and any(len(one) > 1 for one in by_order.values()):
+            answers = {order: _answers(by_order[order]) for order in sorted(by_order)}
             found.append(RepeatedPair(pair, answers))
     return tuple(found)
 
@@ -159,14 +159,14 @@ def majority_curve(pairs: Sequence[RepeatedPair]) -> tuple[MajorityPoint, ...]:
         return ()
     counts = sorted(one.repeats for one in pairs)
     most = counts[math.floor((1 - MIN_SHARE) * len(counts) + 1e-9)]
-    held = [one for one in pairs if one.repeats >= most]
-    sources = [one.pair.source_id for one in held for _ in one.answers]
+    repeated = [one for one in pairs if one.repeats >= most]
+    sources = [one.pair.source_id for one in repeated for _ in one.answers]
     points = []
     for k in range(1, most + 1, 2):
-        values = [answers.majority(k) for one in held for answers in one.answers.values()]
+        values = [answers.majority(k) for one in repeated for answers in one.answers.values()]
         interval = clustered_interval(values, sources)
         assert interval is not None
-        points.append(MajorityPoint(k, len(held), sum(values) / len(values), interval))
+        points.append(MajorityPoint(k, len(repeated), sum(values) / len(values), interval))
     return tuple(points)
 
 

@@ -87,11 +87,11 @@ def severity_curve(
         If the trials come from several evaluators.
     """
     points = []
-    for at_level, held in sorted(_levels(trials, level, ties).items()):
-        accuracy = sum(value for _, value in held) / len(held)
-        wilson = wilson_interval(accuracy, len(held))
+    for at_level, values in sorted(_levels(trials, level, ties).items()):
+        accuracy = sum(value for _, value in values) / len(values)
+        wilson = wilson_interval(accuracy, len(values))
         assert wilson is not None
-        points.append(SeverityAccuracy(at_level, len(held), accuracy, wilson))
+        points.append(SeverityAccuracy(at_level, len(values), accuracy, wilson))
     return tuple(points)
 
 
@@ -163,7 +163,7 @@ def _levels(
         if (severity := level(pair)) is not None
     ]
     return {
-        level: [held for _, held in together]
+        level: [scored for _, scored in together]
         for level, together in grouped(placed, lambda item: item[0]).items()
     }
 
@@ -173,8 +173,8 @@ def _by_source(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return sums of points and numbers of pairs, each ``(sources, levels)``."""
     rows: dict[str, int] = {}
-    for held in levels.values():
-        for pair, _ in held:
+    for scored in levels.values():
+        for pair, _ in scored:
             rows.setdefault(pair.source_id, len(rows))
     # the input order must not affect the draws
     rows = {source: row for row, source in enumerate(sorted(rows))}
@@ -191,9 +191,9 @@ def _crossing(
     positions: NDArray[np.float64], sums: NDArray[np.float64], counts: NDArray[np.float64], target: float
 ) -> float:
     """Return the level that reaches the target; −∞ if the lowest already does, +∞ if the highest does not."""
-    held = counts > 0  # a draw may miss every pair of a level
-    curve = isotonic_regression(sums[held] / counts[held], weights=counts[held]).x
-    logs = np.log(positions[held])
+    drawn = counts > 0  # a draw may miss every pair of a level
+    curve = isotonic_regression(sums[drawn] / counts[drawn], weights=counts[drawn]).x
+    logs = np.log(positions[drawn])
     above = int(np.searchsorted(curve, target - 1e-12))
     if above == 0:
         return -math.inf

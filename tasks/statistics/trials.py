@@ -129,8 +129,8 @@ def settled(judgements: Iterable[Judgement]) -> list[Judgement]:
     rows: dict[tuple[str, str], Judgement] = {}
     for row in judgements:
         id_ = row.key, row.pair_id
-        held = rows.get(id_)
-        if held is None or not held.answered:
+        record = rows.get(id_)
+        if record is None or not record.answered:
             rows[id_] = row
     return list(rows.values())
 

@@ -137,11 +137,11 @@ def _complete(answers: _Answers, pair: TrialPair, orders: Sequence[str | None]) 
     """Return a pair's points by wording and order; none if one has no answer."""
     cell = []
     for some in answers.values():
-        held = some.get(pair, {})
+        by_answer_order = some.get(pair, {})
         if orders == (None,):
-            by_order = [[one for every in held.values() for one in every]]
+            by_order = [[one for every in by_answer_order.values() for one in every]]
         else:
-            by_order = [held.get(order, []) for order in orders]
+            by_order = [by_answer_order.get(order, []) for order in orders]
         if not all(by_order):
             return []
         cell.append(by_order)

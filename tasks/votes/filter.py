@@ -301,7 +301,7 @@ class Retention:
     initial
         Pairs of the aspect.
     excluded_c, excluded_a
-        Pairs that were excluded for votes C, and those of the others in which A does not lead over B.
+        Pairs excluded for votes C, and other pairs excluded because A does not lead over B.
     excluded_unclear
         Pairs whose weighed votes say that the damage is not clear.
     undecided

@@ -2,7 +2,7 @@
 
 The model is Dawid and Skene's (1979) with few kinds of workers instead of a matrix for each, since eight
 answers do not fill a matrix. A pair's damage is clear, weak or failed; of a check task it is known. A careful
-worker's answers depend on it, in the same way for all careful workers but for slips. A careless worker either
+worker's answers depend on it, in the same way for all careful workers except for errors. A careless worker
 presses by habit, whatever the pair shows (MACE, Hovy et al. 2013; each has a habit of their own), prefers the
 opposite of what careful people prefer, or looks at some tasks only. A worker may answer the first question
 with care and the second by habit, or the other way round; cheaters answer check tasks well, or know which
@@ -211,8 +211,8 @@ class WorkerModel:
             np.tensordot(kinds[which], answers[:, which], axes=(0, 1)) / kinds[which].sum()
             for which in (_SHOWN_BY_CHECKS, _IS_CAREFUL)
         )
-        told = (careless * np.log(careless / careful)).sum(axis=0)
-        return {state: float(told[state]) for state in (CLEAR, OBVIOUS, NONE)}
+        information = (careless * np.log(careless / careful)).sum(axis=0)
+        return {state: float(information[state]) for state in (CLEAR, OBVIOUS, NONE)}
 
     def clear(self, pair_id: str) -> float:
         """Return the probability that a pair's damage is clear."""
@@ -342,8 +342,8 @@ class _Inference:
     def _prior_paths(self, later: Floats) -> Floats:
         """Return the logarithms of the prior of being of a kind from a task on.
 
-        The shape is (workers, tasks, kinds). Careful workers are careful from the first task, and so are most
-        careless ones; the others were careful before.
+        The shape is (workers, tasks, kinds). Careful workers are careful from the first task on, most
+        careless ones careless; the other careless workers are careful before they change.
 
         Parameters
         ----------
@@ -411,11 +411,11 @@ class _Inference:
 
     def _pair_beliefs(self, messages: Floats) -> Floats:
         """Return the logarithms of the pairs' probabilities, shape (pairs, states)."""
-        said = np.zeros((len(self._pairs), len(PRIOR_STATES)))
-        np.add.at(said, self._pair, messages)
+        evidence = np.zeros((len(self._pairs), len(PRIOR_STATES)))
+        np.add.at(evidence, self._pair, messages)
         before = np.where((self._known < 0)[:, None], self._states[self._aspect], np.eye(5)[self._known])
         with np.errstate(divide="ignore"):
-            return _normal(np.log(before) + said)
+            return _normal(np.log(before) + evidence)
 
     def _answers(self) -> Floats:
         """Return the logarithms of what depends on the pair, shape (units, kinds, states)."""

@@ -142,12 +142,12 @@ def _print_retention(release: Release, people: ReleaseVotes, rows: list[Retentio
     from tasks.statistics.intervals import printed_per_cent
 
     rule = people.rule
-    said = (
+    rule_text = (
         "weighed, until a pair is certain"
         if rule.until_certain
         else f"at most {rule.most_c} C, A over B by {rule.least_lead}, of {rule.workers_per_pair} votes"
     )
-    title = f"release {release.name}, version {release.version}: {len(people.votes)} votes; {said}"
+    title = f"release {release.name}, version {release.version}: {len(people.votes)} votes; {rule_text}"
     excluded = ("excluded as unclear",) if rule.until_certain else ("excluded by C", "by A and B")
     gold = rows[-1].gold > 0
     columns = ("aspect", "pairs", *excluded, "undecided", *(("gold",) if gold else ()), "kept", "rate, %")

@@ -369,14 +369,14 @@ def check_campaigns(root: Path) -> Iterator[Finding]:
         return
     try:
         campaigns = desk.campaigns.all()
-        said = {one.name: untranslated(one, desk.campaigns.tasks(one.name)) for one in campaigns}
+        untranslated_by = {one.name: untranslated(one, desk.campaigns.tasks(one.name)) for one in campaigns}
     finally:
         desk.close()
-    for name, lack in said.items():
+    for name, lack in untranslated_by.items():
         if lack:
             yield Finding("campaigns", CheckVerdict.WARN, f"{name}: {lack}")
-    if campaigns and not any(said.values()):
-        yield Finding("campaigns", CheckVerdict.OK, ", ".join(said))
+    if campaigns and not any(untranslated_by.values()):
+        yield Finding("campaigns", CheckVerdict.OK, ", ".join(untranslated_by))
 
 
 def check_store(root: Path) -> Iterator[Finding]:

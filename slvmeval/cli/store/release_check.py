@@ -119,8 +119,8 @@ def check_release(
                 done += count
                 step(done, total, note)
     for some in found:
-        told = "\n".join(damage.problem for damage in damages)
-        damages += [damage for damage in some if damage.problem not in told]
+        reported = "\n".join(damage.problem for damage in damages)
+        damages += [damage for damage in some if damage.problem not in reported]
     return damages
 
 

@@ -45,7 +45,7 @@ class Answers:
     def prefer(self, campaign: str, worker: str, assignment_id: str, place: str) -> PairAssignment:
         """Store which video is better; repeating the answer changes nothing, a different one is refused.
 
-        What was played before no longer counts: the changed parts are to be watched by somebody who knows
+        What was played before no longer counts: the changed parts are to be watched by a worker who knows
         what to look for.
         """
         with self._events.worker_request(campaign, worker, assignment_id) as connection:

@@ -58,7 +58,7 @@ class Assignment(ABC):
     least_seen: float
     training: bool = False
 
-    #: What the page sends while somebody works on such a task; `rate` is the last.
+    #: What the page sends while a worker does such a task; `rate` is the last.
     steps: ClassVar[tuple[str, ...]]
 
     @property

@@ -60,12 +60,12 @@ def back_up(desk: Desk, file: Path) -> BackedUp:
             METADATA.create_all(copy)
             for table in METADATA.sorted_tables:
                 _copy(table, source, copy)
-            held = _held(copy)
+            summary = _held(copy)
         sync_path(draft)
         draft.rename(file)
     finally:
         draft.unlink(missing_ok=True)
-    return held
+    return summary
 
 
 def restore(desk: Desk, file: Path, votes: VotesStore) -> BackedUp:
@@ -110,17 +110,17 @@ def restore(desk: Desk, file: Path, votes: VotesStore) -> BackedUp:
             for table in METADATA.sorted_tables:
                 if table is not META:
                     _copy(table, source, target)
-            held = _held(target)
+            summary = _held(target)
     except DatabaseError as problem:
         raise StoreError(f"{file} is not a backup, or it is damaged: {problem.orig}") from problem
     again = 0
-    for campaign in held.campaigns:
+    for campaign in summary.campaigns:
         gone = votes.erased_workers(campaign)
         for worker in desk.organiser.workers(campaign):
             if gone(worker.worker, worker.entered_at):
                 desk.organiser.erase(campaign, worker.worker, by="restore")
                 again += 1
-    return BackedUp(held.campaigns, held.votes, again)
+    return BackedUp(summary.campaigns, summary.votes, again)
 
 
 @contextmanager

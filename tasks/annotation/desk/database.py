@@ -139,7 +139,7 @@ class Database:
         """Remove deleted rows from the files as well, as far as possible: SQLite keeps a journal."""
         if self._turn is not None:
             with self._turn, self._engine.connect() as connection:
-                # outside a transaction; if somebody is reading, the next writer's checkpoint does it
+                # outside a transaction; while another process reads, the next writer's checkpoint does it
                 raw = connection.connection.dbapi_connection
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # type: ignore[union-attr]
 

@@ -336,7 +336,7 @@ class Organiser:
         Raises
         ------
         UserInputError
-            If the worker neither entered the campaign nor voted in it, the note is empty, or somebody else
+            If the worker neither entered the campaign nor voted in it, the note is empty, or another person
             has decided since.
         """
         words = plain_text(note, MAX_NOTE_LENGTH).strip()

@@ -190,9 +190,9 @@ class Queue:
             ASSIGNMENTS.c.campaign == name, ASSIGNMENTS.c.worker == worker
         )
         had = list(connection.execute(query.order_by(ASSIGNMENTS.c.opened_at)).scalars())
-        mine = voted | set(had)
+        judged = voted | set(had)
         waiting = self._waiting(connection, name, gold=False)
-        pair = choose_pair(waiting, mine, lambda what: self._key.chance("tie", name, worker, what))
+        pair = choose_pair(waiting, judged, lambda what: self._key.chance("tie", name, worker, what))
         if pair is None:
             if any(other.votes < other.wanted and other.pair_id not in voted for other in waiting):
                 refuse(
@@ -212,11 +212,11 @@ class Queue:
                 worker,
             )
         else:
-            gold_due = self._key.chance("gold", name, worker, len(mine)) < settings.gold_share
+            gold_due = self._key.chance("gold", name, worker, len(judged)) < settings.gold_share
             due = ("gold",) if gold_due else ()
         gold = {one.pair_id: one for one in self._waiting(connection, name, gold=True)} if due else {}
         for kind in due:
-            fitting = [task for task in check_tasks(done, kind, gold) if task not in mine]
+            fitting = [task for task in check_tasks(done, kind, gold) if task not in judged]
             if fitting:
                 return gold[min(fitting, key=lambda task: self._key.chance("gold pair", name, worker, task))]
         return pair

@@ -14,7 +14,7 @@ class RefusalReason(StrEnum):
     UNKNOWN_WORKER = "unknown_worker"
     #: the link's token was never issued, or was altered
     BAD_LINK = "bad_link"
-    #: the link belongs to somebody else
+    #: the link belongs to another worker
     LINK_USED = "link_used"
     NO_CONSENT = "no_consent"
     #: as many people as may take part do

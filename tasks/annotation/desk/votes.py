@@ -226,7 +226,7 @@ class Votes:
             settings = self._campaigns.find(connection, campaign, lock=True)
             if self._weighed(connection, campaign) >= newest:
                 return
-            # somebody may just have been erased
+            # a worker may just have been erased
             left = set(connection.execute(select(VOTES.c.worker).where(here).distinct()).scalars())
             model = model.without_workers(left)
             connection.execute(MODELS.delete().where(MODELS.c.campaign == campaign))

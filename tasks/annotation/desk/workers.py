@@ -296,7 +296,7 @@ class Workers:
                 RefusalReason.BAD_LINK, "this link is not valid: copy the whole link, or ask for a new one"
             )
         if row.worker not in ("", worker):
-            refuse(RefusalReason.LINK_USED, "this link belongs to somebody else: ask for one of your own")
+            refuse(RefusalReason.LINK_USED, "this link belongs to another worker: ask for your own")
         if not row.worker:
             connection.execute(INVITATIONS.update().where(*which).values(worker=worker))
 

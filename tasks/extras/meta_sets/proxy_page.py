@@ -69,8 +69,8 @@ def correlation_text(result: ProxyResult) -> str:
 def proxy_figure(result: ProxyResult, table: Table) -> Figure:
     """Return the scatter of the two rankings; the best evaluator is at the top right."""
 
-    def draw(held: Table) -> Canvas:
-        rows = _ranked(held)
+    def draw(table: Table) -> Canvas:
+        rows = _ranked(table)
         last = max(max(row["generated_rank"], row["degraded_rank"]) for row in rows)
         canvas = Canvas(figsize=(5.2, 4.4), layout="constrained")
         axes = canvas.add_subplot()

@@ -85,9 +85,9 @@ class ProxyPairs(NamedPairs):
     score
         The human score of the setting ``generated``.
     aspect, operation, strength
-        What evaluators judge, and how the real video is degraded; the aspect's first operation where empty.
+        What evaluators judge, and how the real video is degraded; by default the aspect's first operation.
     models
-        Generating models; all that people scored where empty.
+        Generating models; by default all that people scored.
     couples
         Maximum number of joined prompts, drawn; a smaller number is a subset of a larger one.
     seed

@@ -70,8 +70,8 @@ class Paying:
         if not dry.estimates:
             return self.asking.ask(step)
         (estimate,) = dry.estimates
-        held = self.meter.reserve([estimate])
-        if held is None:
+        reservation = self.meter.reserve([estimate])
+        if reservation is None:
             stop = self.meter.stopped
             assert stop is not None
             raise Stopped(stop.failure, stop.message)
@@ -109,8 +109,8 @@ class Paying:
             usage = [
                 RequestUsage(failure, message, tokens_in, tokens_out, None if unknown else cost, unknown)
             ]
-            if not self.meter.refuses(held, usage):
-                self.meter.count(held, usage)
+            if not self.meter.refuses(reservation, usage):
+                self.meter.count(reservation, usage)
         return answer
 
 
@@ -154,6 +154,6 @@ class Attempts:
                 if number >= self.settings.tries:
                     raise NotJudged(problem.failure, f"{step.name}: {problem.message}") from problem
                 number += 1
-                told = prompt_text("prompt-suite/again", self.settings.prompts)
-                text = f"{step.text}\n\n{filled(told, reason=problem.message)}"
+                template = prompt_text("prompt-suite/again", self.settings.prompts)
+                text = f"{step.text}\n\n{filled(template, reason=problem.message)}"
                 request = replace(request, text=text, what={**step.what, **again, "attempt": number})

@@ -107,8 +107,8 @@ PUBLISHED_NAMES: Mapping[str, str] = {
     "scene": "scene_consistency",
 }
 
-#: In a published file that gives a prompt one dimension, what its videos are scored in besides: the prompts
-#: on actions serve both moving dimensions (section 3.2), those on everything both still ones.
+#: Further dimensions in which a prompt's videos are scored; the published file gives each prompt only one.
+#: The prompts on actions serve both moving dimensions (section 3.2), those on everything both still ones.
 SCORED_BESIDES: Mapping[str, tuple[str, ...]] = {
     "action_consistency": ("temporal_consistency", "motion_effects"),
     "video_text_consistency": ("imaging_quality", "aesthetic_quality"),

@@ -73,7 +73,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         pair = {"order": "given", **({} if settings.get("single_request") else {"shots": 2})}
         suite = VideoBench(setup, **{**pair, **settings})
         if suite.settings.baselines:
-            raise UserInputError("baselines stand in tables of the suite only: leave them out for the judge")
+            raise UserInputError("baselines appear only in the suite's tables: leave them out for the judge")
         if suite.settings.order != "given":
             raise UserInputError("the judge shows the videos of a pair in both orders: leave out order")
         whole, claims = mapping_of(aspect_dimensions, mapping, dimension)
@@ -100,7 +100,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         scorer = self.scorer_of(aspect.name)
         if scorer is None:
             raise UserInputError(
-                f"no dimension of video-bench stands for {aspect.name}: name one in its setting mapping, "
+                f"no dimension of video-bench corresponds to {aspect.name}: name one in its setting mapping, "
                 f'such as {{"{aspect.name}": "video_text_consistency"}}'
             )
         assert isinstance(scorer, VideoBenchScorer)
@@ -158,7 +158,7 @@ class VideoBenchJudge(SuiteJudge, PairwiseJudge):
         return [VideoGroup((0, 1))] if self._shown_together else [VideoGroup((0,)), VideoGroup((1,))]
 
     def _sent_prompt(self, prompt: str, scorer: VideoBenchScorer) -> FittedPrompt | None:
-        """Return the prompt as the models can read it; None where the dimension is scored without."""
+        """Return the prompt as the models can read it; None if the dimension is scored without it."""
         if isinstance(scorer, QualityScorer) and not scorer.few_shot.sends_prompt:
             return None
         return self.fitted(prompt, [scorer.roles.model(role) for role in scorer.asked])

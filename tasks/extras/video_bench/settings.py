@@ -141,7 +141,7 @@ def video_bench_settings(values: Mapping[str, Any]) -> VideoBenchSettings:
 
 
 #: The server of models that take no JSON Schema: an entry of the profile with ``structured = "json"`` or
-#: ``"none"``. Answers under the paper's headings are understood, too.
+#: ``"none"``. Answers under the paper's headings are also understood.
 WITHOUT_SCHEMAS = "openai-without-schemas"
 
 

@@ -134,8 +134,8 @@ def read_answer(body: Any) -> ChatAnswer:
     text, refusal = joined(content), None
     if stopped == "refusal":
         details = at(body, "stop_details")
-        told = text_at(details, "explanation") or text_at(details, "category")
-        refusal = text or told or "without a reason"
+        reason = text_at(details, "explanation") or text_at(details, "category")
+        refusal = text or reason or "without a reason"
     usage = at(body, "usage")
     cached = count_at(usage, "cache_read_input_tokens") or 0
     written = count_at(usage, "cache_creation_input_tokens") or 0

@@ -254,15 +254,15 @@ class ServerBatches(BatchProvider):
         if status is None and not isinstance(problem, broken) and not isinstance(problem.__cause__, broken):
             return problem
         text = error_text(getattr(problem, "message", None) or problem)
-        said = why(problem) if status is None else f"HTTP {status}{text}"
+        reason = why(problem) if status is None else f"HTTP {status}{text}"
         advice = "run the same command again later: what was handed over is collected then"
         # Google answers 400 for an invalid key
-        if status in (401, 403, 404, 405) or "API key" in said:
+        if status in (401, 403, 404, 405) or "API key" in reason:
             advice = "check the key, and that the server has a batch interface"
         # a gateway's 408 says nothing about the server behind it
         known = status is not None and status < 500 and status != 408
         return (PrerequisiteError if known else NoAnswer)(
-            f"{self.server.where}: {doing} failed: {said}; {advice}"
+            f"{self.server.where}: {doing} failed: {reason}; {advice}"
         )
 
 
@@ -351,9 +351,9 @@ def _openai_answer(entry: Any) -> ChatAnswer | None:
     )
     if text_at(error, "code") in ("batch_expired", "batch_cancelled"):
         return None
-    told = at(body, "error") or error
-    if told or (status is not None and status != 200):
-        return _refused(status if isinstance(status, int) and status != 200 else None, told, body)
+    problem = at(body, "error") or error
+    if problem or (status is not None and status != 200):
+        return _refused(status if isinstance(status, int) and status != 200 else None, problem, body)
     return _read(read_openai, body)
 
 

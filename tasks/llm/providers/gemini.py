@@ -175,8 +175,8 @@ def read_answer(body: Any) -> ChatAnswer:
     if finish in _REFUSALS:
         refusal, text = text_at(one, "finishMessage") or text or finish, ""
     elif one is None and blocked:
-        told = text_at(body, "promptFeedback", "blockReasonMessage")
-        finish, refusal = blocked, told or f"the prompt was blocked: {blocked}"
+        message = text_at(body, "promptFeedback", "blockReasonMessage")
+        finish, refusal = blocked, message or f"the prompt was blocked: {blocked}"
     reasoning = count_at(usage, "thoughtsTokenCount")
     return ChatAnswer(
         text=text,

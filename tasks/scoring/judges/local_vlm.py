@@ -231,8 +231,8 @@ class LocalClient:
     def _answer(self, some: Sequence[_Waiting]) -> None:
         try:
             chats = [[_message(message) for message in one.request.messages] for one in some]
-            said = self._source.model().generate(chats, some[0].request.sampling, self._at_once)
-            for one, generated in zip(some, said, strict=True):
+            replies = self._source.model().generate(chats, some[0].request.sampling, self._at_once)
+            for one, generated in zip(some, replies, strict=True):
                 one.answer = kept(
                     ChatAnswer(
                         text=generated.text,
@@ -349,7 +349,7 @@ class LocalJudge(FrameJudge):
 
 
 class LocalIntervalJudge(SaysWhere, LocalJudge):
-    """Asks a model of this process where the other video is worse, too."""
+    """Also asks a model of this process where the other video is worse."""
 
 
 def hf_judge(cache: FeatureCache, models: Models, prompts: str = "", **settings: Any) -> LocalJudge:

@@ -376,10 +376,10 @@ def _read(question: ModelQuestion, value: Any) -> Any:
 
 def _require_agreement(answer: ChatAnswer, schema: Mapping[str, Any], form: AnswerForm) -> None:
     """Raise NotJudged if the words after an answer's object name another word of an `enum` than it does."""
-    said = value_in(answer.text, schema, form)
-    for name, one in said.value.items():
+    found = value_in(answer.text, schema, form)
+    for name, one in found.value.items():
         for word in schema.get("properties", {}).get(name, {}).get("enum", ()):
-            if word != one and re.search(rf"\b{re.escape(str(word))}\b", said.after, re.IGNORECASE):
+            if word != one and re.search(rf"\b{re.escape(str(word))}\b", found.after, re.IGNORECASE):
                 raise not_understood(answer, f"{one} and, after it, {word}")
 
 

@@ -186,8 +186,8 @@ class FrameJudge(PairwiseJudge):
         return choice, {"found": found} if found else {}
 
     def _texts(self, prompt: str, aspect: AspectText) -> list[str]:
-        told = {"dimension": aspect.dimension, "description": aspect.description, "prompt": prompt}
-        return [filled(one, **told) for one in self._user]
+        values = {"dimension": aspect.dimension, "description": aspect.description, "prompt": prompt}
+        return [filled(one, **values) for one in self._user]
 
     def _beginning(self, texts: Sequence[str], sent: SentFrames) -> tuple[int, int]:
         """Return the estimated tokens that a cache may have, and those to the last shared end."""

@@ -193,8 +193,8 @@ class Descriptions:
 
     def _texts(self, aspect: AspectText) -> tuple[str, str]:
         """Return what the captioner is told of an aspect: the texts of the system and of the user."""
-        told = {"dimension": aspect.dimension, "description": aspect.description}
-        return filled(self._system, **told), filled(self._user, **told)
+        values = {"dimension": aspect.dimension, "description": aspect.description}
+        return filled(self._system, **values), filled(self._user, **values)
 
     def _message(self, video: Side, aspect: AspectText, sent: SentFrames) -> Parts:
         parts = sent_parts((self._line,), (video,), sent, self.model, self.server.provider)

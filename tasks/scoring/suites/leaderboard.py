@@ -115,16 +115,16 @@ def current(
         by_dimension[row.dimension].append(row)
     current_scores: list[SuiteScore] = []
     others: dict[str, int] = {}
-    for name, held in by_dimension.items():
-        wanted = [row for row in held if any(row.settings.startswith(one) for one in settings)]
+    for name, of_dimension in by_dimension.items():
+        wanted = [row for row in of_dimension if any(row.settings.startswith(one) for one in settings)]
         # without newer attempts, earlier scores count
-        tried = [row for row in held if row.failure is not Failure.PREREQUISITE_MISSING]
-        newest = max(wanted or tried or held, key=lambda row: row.at).settings
-        stored = {row.settings for row in held}
+        tried = [row for row in of_dimension if row.failure is not Failure.PREREQUISITE_MISSING]
+        newest = max(wanted or tried or of_dimension, key=lambda row: row.at).settings
+        stored = {row.settings for row in of_dimension}
         if len(stored) > 1:
             others[name] = len(stored) - 1
         latest: dict[tuple[str, str, int, int], SuiteScore] = {}
-        newest_rows = [row for row in held if row.settings == newest]
+        newest_rows = [row for row in of_dimension if row.settings == newest]
         # an attempt that could not run, such as a batch with one more model, hides no earlier score
         for row in sorted(
             newest_rows, key=lambda row: (row.failure is not Failure.PREREQUISITE_MISSING, row.at)
@@ -136,13 +136,13 @@ def current(
 
 def means_of(rows: Iterable[SuiteScore]) -> dict[str, dict[str, Mean]]:
     """Return the mean of each dimension and model; repeats of one video are averaged first."""
-    held: dict[tuple[str, str], dict[tuple[str, int], list[float | None]]] = defaultdict(
+    by_cell: dict[tuple[str, str], dict[tuple[str, int], list[float | None]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for row in rows:
-        held[row.dimension, row.model][row.prompt_id, row.sample].append(row.score)
+        by_cell[row.dimension, row.model][row.prompt_id, row.sample].append(row.score)
     means: dict[str, dict[str, Mean]] = defaultdict(dict)
-    for (dimension, model), videos in held.items():
+    for (dimension, model), videos in by_cell.items():
         given = {video: [score for score in scores if score is not None] for video, scores in videos.items()}
         scored = {video: math.fsum(scores) / len(scores) for video, scores in given.items() if scores}
         values = list(scored.values())
@@ -245,7 +245,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _standings(models: Sequence[str], ranks: Sequence[Mapping[str, int]]) -> dict[str, BoardCell]:
-    held = {model: [by_model[model] for by_model in ranks if model in by_model] for model in models}
-    means = {model: math.fsum(own) / len(own) for model, own in held.items() if own}
+    by_name = {model: [by_model[model] for by_model in ranks if model in by_model] for model in models}
+    means = {model: math.fsum(own) / len(own) for model, own in by_name.items() if own}
     standings = ranks_of(means, least_first=True)
-    return {model: BoardCell(means.get(model), standings.get(model), len(held[model])) for model in models}
+    return {model: BoardCell(means.get(model), standings.get(model), len(by_name[model])) for model in models}

@@ -43,8 +43,8 @@ class SuiteJudge(Evaluator):
     prompt_share
         Share of a model's request that a prompt may take; a longer prompt loses the end of each caption.
     claims
-        Of a judge of one dimension, the aspects for which that stands in the suite's own mapping; None for a
-        judge with a dimension for each aspect.
+        The aspects that the suite maps to the judge's one dimension; None for a judge with a dimension for
+        each aspect.
 
     Raises
     ------

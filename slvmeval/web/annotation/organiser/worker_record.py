@@ -307,8 +307,8 @@ def told(facts: Facts, worker: str) -> dict[str, Any]:
 
 def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBeside]:
     """Return a worker's votes next to those of others."""
-    mine = [vote for vote in votes if vote.worker == worker]
-    pairs, aspects = {vote.pair_id for vote in mine}, {vote.aspect for vote in mine}
+    own = [vote for vote in votes if vote.worker == worker]
+    pairs, aspects = {vote.pair_id for vote in own}, {vote.aspect for vote in own}
     others: dict[str, list[Vote]] = defaultdict(list)
     times: dict[str, list[float]] = defaultdict(list)
     for vote in votes:
@@ -319,7 +319,7 @@ def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBe
     for some in times.values():
         some.sort()
     against = evidence(votes, worker, rule)
-    first = {vote.pair_id: vote.preferred for vote in mine}
+    first = {vote.pair_id: vote.preferred for vote in own}
     return [
         # if files contain two votes on a pair, only one counts
         replace(
@@ -328,7 +328,7 @@ def beside(votes: Sequence[Vote], worker: str, rule: QualityRule) -> list[VoteBe
             if vote.check is Check.AGAIN and vote.judged in first
             else None,
         )
-        for vote in mine
+        for vote in own
     ]
 
 

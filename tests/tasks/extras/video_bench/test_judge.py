@@ -251,7 +251,7 @@ def test_another_mapping_and_another_repeat_are_other_judges(server: Told) -> No
     [
         ('video-bench?mapping={"color": "colour"}', "no dimension 'colour' for color"),
         ("video-bench?order=drawn", "leave out order"),
-        ("video-bench?baselines=true", "tables of the suite only"),
+        ("video-bench?baselines=true", "only in the suite's tables"),
         ("video-bench?single_request=true&shots=2", "leave out shots"),
         ("video-bench?prompt_share=2", "between 0 and 1"),
         ("video-bench?frame=2", "no setting 'frame'"),
