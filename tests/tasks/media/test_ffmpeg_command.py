@@ -78,7 +78,7 @@ def test_compare_frames_names_differences(video: Video, command: FfmpegCommand, 
     assert f"reads {reader.count + 1}" in found.problem
     assert compared(command, reader, path, tolerance=64).differences == ()
     assert "changed since it was catalogued" in compare_frames(command, reader, path, "other", 1.0).problem
-    assert "is not at" in compare_frames(command, reader, tmp_path / "gone.mp4", "", 1.0).problem
+    assert "is no longer at" in compare_frames(command, reader, tmp_path / "gone.mp4", "", 1.0).problem
 
 
 @pytest.mark.parametrize(
