@@ -33,7 +33,7 @@ def consent(visitor: Visitor, snap: Snap) -> None:
 def choose(visitor: Visitor, language: str, right: bool) -> None:
     """Choose an answer to the question with the arrow keys, and send it."""
     instruction = texts(language, "aesthetics").aspect["instruction"]
-    visitor.tab_to("at.name === 'place'")
+    visitor.tab_to("at.name === 'choice'")
     visitor.press("Space")
     chosen = f"{FOCUSED}.closest('label').textContent.trim()"
     while (visitor.page.evaluate(chosen) == instruction) != right:
