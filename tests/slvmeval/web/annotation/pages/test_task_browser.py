@@ -254,10 +254,9 @@ def test_a_removed_clip_stands_beside_the_place_where_it_is_missing(visit: Visit
         visitor.tap(f"[data-number='{number}'] button >> nth=0")
         visitor.wait(f"document.getElementById('{high}').currentTime >= {at_high}")
         visitor.wait(f"!document.getElementById('{low}').seeking")
-        # both at the same moment: they play
-        times = "ids => ids.map(id => document.getElementById(id).currentTime)"
-        there, here = visitor.page.evaluate(times, [high, low])
-        assert there - here == pytest.approx(at_high - at_low, abs=0.8)
+        # both at the same moment: they play, and on a busy machine one may begin late
+        apart = " - ".join(f"document.getElementById('{video}').currentTime" for video in (high, low))
+        visitor.wait(f"Math.abs({apart} - {at_high - at_low}) < 0.8")
     assert "missing" in visitor.text("[data-number='0']")
 
 
