@@ -97,7 +97,7 @@ def scan(
         data_set.kind, Path(data_set.path), None, options.site().settle_s, **data_set.options
     )
 
-    def place(row: dict[str, Any]) -> str:
+    def location(row: dict[str, Any]) -> str:
         video = Path(str(row["video"]))
         return str(video.relative_to(adapter.root) if video.is_relative_to(adapter.root) else video)
 
@@ -115,10 +115,10 @@ def scan(
                 values = _usable(item, recipe, analyser if counted < options.sample else None)
                 counted += bool(values["clips"])
             rows.append(values)
-            step(done, max(total, done), place(values))
+            step(done, max(total, done), location(values))
     cells = [
         (
-            place(row),
+            location(row),
             "" if row["duration_s"] is None else f"{row['duration_s']:.1f}",
             "" if row["captions"] is None else row["captions"],
             row["reason"] or "ok",
@@ -132,7 +132,7 @@ def scan(
         options.output,
         [{**row, "captions_must_say": advice_values([row["clips"]])} for row in rows],
         terminal.Grid(f"sources in {data_set.path}", columns, cells, numbers=2),
-        lambda: print_counts([(place(row), row["clips"]) for row in rows if row["clips"]]),
+        lambda: print_counts([(location(row), row["clips"]) for row in rows if row["clips"]]),
         *(
             [f"captions:  those of {counted} of {usable} sources were looked at (--set sample=N)"]
             if 0 < counted < usable

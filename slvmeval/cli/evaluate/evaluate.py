@@ -111,10 +111,10 @@ def _print_accuracies(options: EvaluateOptions, result: EvaluationResult) -> Non
     from tasks.report.judged_release import load_judged_release
 
     answered = [one.label for one in result.evaluators if one.total.answered]
+    if any(one.total.failures for one in result.evaluators):
+        command = command_line("judgements", "export", "judgements.parquet", store=options.store)
+        terminal.say(f"for the message of each failure: {command}")
     if not answered:
-        if any(one.total.failures for one in result.evaluators):
-            command = command_line("judgements", "export", "judgements.parquet", store=options.store)
-            terminal.say(f"for the message of each failure: {command}")
         return
     release = Release.open(Store.open(Path(options.store)), options.release, options.version)
     matrix = matrix_of(load_judged_release(release))

@@ -270,8 +270,8 @@ class CorrelationsOptions(SiteParameters):
     categories: CategoriesOption = None
     scores: Annotated[Path | None, Given(metavar="FILE")] = Field(
         default=None,
-        description="Scores from a file in place of the store's: what `suite leaderboard` writes, or any "
-        "CSV, JSON Lines or Parquet with model, prompt_id, dimension and score.",
+        description="Scores from a file in place of the store's: what `suite leaderboard --scores` writes, "
+        "or any CSV, JSON Lines or Parquet with model, prompt_id, dimension and score.",
     )
     settings: SettingsOption = ()
     against: AgainstOption = None

@@ -7,6 +7,7 @@ import hmac
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -49,7 +50,8 @@ class Database:
     clock
         Gives the times that are stored.
     patience_s
-        Seconds to wait for a connection, for other threads, and for another process that writes.
+        Seconds to wait for a connection, for another process that writes, and for other threads that write:
+        for those, since one of them last ended, at most :data:`PATIENCE_S` in all.
 
     Raises
     ------
@@ -63,6 +65,7 @@ class Database:
         self._lite = self.url.get_backend_name() == "sqlite"
         # threads of this process wait here; SQLite itself would make them sleep and retry
         self._turn = threading.Lock() if self._lite else None
+        self._last_write = 0.0
         make = _lite_engine if self._lite else _postgres_engine
         self._engine = make(self.url, patience_s)
 
@@ -110,18 +113,25 @@ class Database:
                 if not on_disk and not self._lite:
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 yield connection
+            self._last_write = time.monotonic()
 
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
         if self._turn is None:
             yield
             return
-        if not self._turn.acquire(timeout=self._patience_s):
-            raise TimeoutError(f"other writers kept the database for {self._patience_s:g} s")
+        began = time.monotonic()
+        # while others' writes end, the database works and the queue moves: many workers only wait longer
+        while not self._turn.acquire(timeout=max(self._give_up_at(began) - time.monotonic(), 0)):
+            if time.monotonic() >= self._give_up_at(began):
+                raise TimeoutError(f"other writers kept the database for more than {self._patience_s:g} s")
         try:
             yield
         finally:
             self._turn.release()
+
+    def _give_up_at(self, began: float) -> float:
+        return min(max(began, self._last_write) + self._patience_s, began + PATIENCE_S)
 
     def check_writing(self) -> None:
         """Write a row as it is, to see whether answers can be stored now.

@@ -130,7 +130,7 @@ def _review(
         here="Workers",
         status=status,
         view=view,
-        pairs=views.pairs_told(campaign, view),
+        pairs=views.shown_pairs(campaign, view),
         recorded=recorded,
         problem=problem,
         note=note,

@@ -183,7 +183,7 @@ class Views:
         """
         return self._desk.campaigns.task(campaign.name, pair_id)
 
-    def pairs_told(self, campaign: Campaign, view: PersonView) -> dict[str, PairTask]:
+    def shown_pairs(self, campaign: Campaign, view: PersonView) -> dict[str, PairTask]:
         """Return the published pairs of the votes that best explain a worker's flags."""
         pairs = {}
         for one in view.telling if isinstance(view, WorkerView) else ():

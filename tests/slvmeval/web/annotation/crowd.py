@@ -64,8 +64,7 @@ def campaign_for(
     clips = [PromptClip(start_s=at, end_s=at + 0.25, caption=words * 7) for at in times]
     size = {"high_bytes": video, "low_bytes": video - 999}
     pairs = [pair(number, prompt_clips=clips, **size) for number in range(count)]
-    # times on the fast clock say how busy the machine is: no worker's tasks may depend on them
-    return put_up(root, pairs, workers, database, lease_minutes=_LEASE_MINUTES, rule="paper")
+    return put_up(root, pairs, workers, database, lease_minutes=_LEASE_MINUTES)
 
 
 class Server:
